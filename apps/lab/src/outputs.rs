@@ -64,7 +64,10 @@ pub(crate) struct Outputs {
 #[derive(Debug)]
 enum Json {
     Stdout,
-    File(File),
+    /// A file, replaced in one step.
+    File(PathBuf),
+    /// A device or a pipe, written to in place.
+    Device(File),
 }
 
 impl Outputs {
@@ -76,7 +79,7 @@ impl Outputs {
         let json = match &args.json {
             None => None,
             Some(_) if args.is_json_on_stdout() => Some(Json::Stdout),
-            Some(path) => Some(Json::File(create(path)?)),
+            Some(path) => Some(json_file(path).map_err(|error| unwritable(path, &error))?),
         };
         let page = match &args.report {
             None => None,
@@ -104,7 +107,10 @@ impl Outputs {
         text.push('\n');
         match json {
             Json::Stdout => console::write_stdout(&text).context("cannot write to standard output"),
-            Json::File(file) => file
+            Json::File(path) => {
+                replace(path, &text).with_context(|| format!("cannot write {}", path.display()))
+            }
+            Json::Device(file) => file
                 .write_all(text.as_bytes())
                 .context("cannot write the JSON file"),
         }
@@ -129,15 +135,29 @@ impl Outputs {
     }
 }
 
-fn create(path: &Path) -> Result<File, Usage> {
-    File::create(path).map_err(|error| unwritable(path, &error))
+/// Where JSON can be put. What is there stays until it is written.
+fn json_file(path: &Path) -> io::Result<Json> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            Ok(Json::Device(OpenOptions::new().write(true).open(path)?))
+        }
+        _ => {
+            check_page(folder_of(path), path)?;
+            Ok(Json::File(path.to_owned()))
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Usage {
     Usage::new(format!("cannot write {}: {error}", path.display()))
 }
 
-/// Whether a page can be put there, where nothing is changed yet.
+/// Whether a file can be put there, where nothing is changed yet.
 fn check_page(folder: &Path, path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).open(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -145,19 +165,18 @@ fn check_page(folder: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Puts a page there in one step.
-fn replace(path: &Path, page: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = temporary(folder)?;
-    file.write_all(page.as_bytes())?;
+/// Puts a text there in one step.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = temporary(folder_of(path))?;
+    file.write_all(text.as_bytes())?;
     file.persist(path)?;
     Ok(())
 }
 
-/// A file beside the page, for as many eyes as any other.
+/// A file beside the other one, with the permissions of any other.
 fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".freeboard-").suffix(".html");
+    builder.prefix(".freeboard-");
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)

@@ -114,6 +114,15 @@ fn words(parameters: &[(&str, String)]) -> impl Iterator<Item = String> {
     parameters.iter().map(word)
 }
 
+/// What a program printed, as an error shows it.
+fn printed(text: &str) -> String {
+    const CHARS: usize = 80;
+    match text.char_indices().nth(CHARS) {
+        Some((end, _)) => format!("it printed {:?} and more", &text[..end]),
+        None => format!("it printed {text:?}"),
+    }
+}
+
 fn found<T>(runtime: &OnceLock<Result<T, String>>, find: impl FnOnce() -> Result<T>) -> Result<&T> {
     runtime
         .get_or_init(|| find().map_err(|error| format!("{error:#}")))

@@ -24,6 +24,7 @@ use crate::{
     plot::{self, Bar, Bars},
     section::{Figure, Headline, Section, Side},
     table::{self, unseen},
+    usage::Usage,
 };
 
 /// The fixed texts of a scene.
@@ -333,6 +334,7 @@ pub(crate) fn play<S: Scene>(
     console.line(S::ABOUT.lead);
     let (mut ours, mut beside) = (Vec::new(), Vec::new());
     let (mut missing, mut records) = (Vec::new(), Vec::new());
+    let mut broken = None;
     for (call, prepared) in calls.iter().zip(prepared) {
         let mut stage = Stage {
             console,
@@ -342,12 +344,21 @@ pub(crate) fn play<S: Scene>(
             beside: Vec::new(),
             missing: Vec::new(),
         };
-        call.play(prepared, &mut stage)?;
+        let played = call.play(prepared, &mut stage);
+        let has_runs = !ours.is_empty() || !stage.runs.is_empty();
+        match played {
+            // What was finished is shown.
+            Err(error) if has_runs && !error.is::<Usage>() => broken = Some(format!("{error:#}")),
+            played => played?,
+        }
         let mut document = call.document(&stage.runs)?;
-        if let Value::Object(document) = &mut document
-            && !stage.beside.is_empty()
-        {
-            document.insert("peers".to_owned(), peers_json(&stage.beside)?);
+        if let Value::Object(document) = &mut document {
+            if !stage.beside.is_empty() {
+                document.insert("peers".to_owned(), peers_json(&stage.beside)?);
+            }
+            if !stage.missing.is_empty() {
+                document.insert("missing".to_owned(), json!(stage.missing));
+            }
         }
         if !document.is_null() {
             records.push(document);
@@ -355,11 +366,14 @@ pub(crate) fn play<S: Scene>(
         ours.extend(stage.runs);
         beside.extend(stage.beside);
         missing.extend(stage.missing);
+        if broken.is_some() {
+            break;
+        }
     }
     missing.dedup();
     clear_sides::<S>(&mut ours);
     let failed = |run: &Run<_>| Some(format!("{}: {}", run.title, run.failure.as_ref()?));
-    let failure = ours.iter().find_map(failed);
+    let failure = ours.iter().find_map(failed).or(broken);
     let mut details = details::<S>(&ours);
     details.extend(missing);
     let headline = headline::<S>(&ours, &beside);

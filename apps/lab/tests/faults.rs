@@ -224,3 +224,27 @@ fn a_second_ctrl_c_ends_it_at_once() {
     };
     assert_eq!(code, 130);
 }
+
+#[test]
+fn json_of_an_earlier_run_stays_until_there_is_another() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = folder.path().join("old.json");
+    fs::write(&path, "old").expect("a file");
+    let file = path.display();
+    check_usage(
+        &format!("lab flood --trials --file x --json {file}"),
+        "--file",
+    );
+    check_usage(
+        &format!("lab flood --input /nonexistent --json {file}"),
+        "/nonexistent",
+    );
+    assert_eq!(fs::read_to_string(&path).expect("the file"), "old");
+    let output = run(&format!(
+        "lab flood --no-peers --route direct --senders 1 --messages 1 --json {file}"
+    ));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = fs::read_to_string(&path).expect("the file");
+    let json: Value = serde_json::from_str(&text).expect("the new JSON");
+    assert_eq!(json["scene"], "flood");
+}

@@ -246,7 +246,7 @@ fn appended_lines_follow_those_of_the_file() {
     for sink in ["raw", "buffered", "append", "append-delayed"] {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let path = folder.path().join("log");
-        std::fs::write(&path, "an older line\n").expect("a file");
+        std::fs::write(&path, "an older line").expect("a file");
         let file = path.display();
         let run = flood(&format!(
             "--senders 3 --messages 100 --sink {sink} --file {file} --append --route direct"

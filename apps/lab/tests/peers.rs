@@ -81,7 +81,7 @@ fn a_runtime_that_is_old_or_crashes_or_prints_nonsense_leaves_a_sentence() {
         "printf 17",
         "erl is OTP 17, and the programs need 21 or newer",
     );
-    check("printf bogus", "erl's release is \"bogus\"");
+    check("printf bogus", "erl's release: it printed \"bogus\"");
     check("echo no room >&2; exit 3", "no room");
     let crash = erl_25("echo Slogan: no memory >&2; exit 1");
     check(&crash, "it failed (exit status: 1): Slogan: no memory");
@@ -390,4 +390,32 @@ fn the_real_beam_and_go_serve_the_same_clients() {
         let has_time = run["cpu_us_per_request"].is_f64();
         assert_eq!(has_time, run["scene"] != "sweep", "{run}");
     }
+}
+
+#[test]
+fn figures_that_contradict_each_other_leave_a_sentence() {
+    let check = |written: &str, seconds: &str| {
+        let line = format!(
+            "{{\"written\":{written},\"seconds\":1,\"cpu_s\":1,\"drain_rate_deep\":null,\"drain_rate_shallow\":null,\
+             \"rss_peak_bytes\":null,\"samples\":[{{\"seconds\":{seconds},\"dam\":0,\"server\":0}}]}}"
+        );
+        let programs = Programs::with_erl(&erl_25(&format!("echo '{line}'")));
+        check_missing(&programs, "it printed figures that contradict each other");
+    };
+    check("999", "1");
+    check("200", "-1");
+    check("200", "1e300");
+}
+
+#[test]
+fn the_json_says_that_a_runtime_is_missing() {
+    let mut command = command(&format!("{FLOOD} --json -"));
+    command.env("PATH", "/nonexistent").stdin(Stdio::null());
+    let output = command.output().expect("the binary was built");
+    let json = json(&output, "flood");
+    let text = json["missing"][0].as_str().expect("a sentence");
+    assert!(
+        text.starts_with("BEAM direct, indexed is missing: erl"),
+        "{text}"
+    );
 }

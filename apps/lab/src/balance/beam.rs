@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::Deserialize;
 
 use super::{
@@ -55,6 +55,9 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
     let flags = ["+S", &schedulers, "+scl", "false"];
     let limit = LIMIT * (plan.iterations + 1) + plan.pause * plan.iterations;
     let printed: Printed = beam.run(&flags, "balance", &parameters, limit, interrupt)?;
+    let is_sane = printed.elapsed.len() == plan.procs as usize
+        && printed.elapsed.iter().all(|it| (0.0..1e9).contains(it));
+    ensure!(is_sane, "it printed times of other processes");
     let elapsed = Elapsed::of(&printed.elapsed);
     let makespan = elapsed.map_or(0.0, |it| it.max);
     let title = format!("BEAM {}", plan.title());

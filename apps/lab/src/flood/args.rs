@@ -193,6 +193,14 @@ impl FloodArgs {
             let text = "--file needs a sink that keeps the lines: --sink raw, buffered or stream";
             return Err(Usage::new(text).into());
         }
+        #[cfg(unix)]
+        if let Some(file) = &self.file
+            && fs::metadata(file)
+                .is_ok_and(|it| std::os::unix::fs::FileTypeExt::is_fifo(&it.file_type()))
+        {
+            // The server would wait for its reader for ever.
+            return Err(Usage::new(format!("--file: {} is a pipe", file.display())).into());
+        }
         if let (Some(input), Some(file)) = (&self.input, &self.file) {
             let is_same = match (fs::canonicalize(input), fs::canonicalize(file)) {
                 (Ok(input), Ok(file)) => input == file,

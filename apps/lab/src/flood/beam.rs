@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::Deserialize;
 
 use super::{
@@ -71,6 +71,13 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
     ];
     let limit = limit + REST_LIMIT;
     let printed: Printed = beam.run(&[], "flood", &parameters, limit, interrupt)?;
+    let is_sane = printed.written <= plan.total()
+        && printed.seconds >= 0.0
+        && printed
+            .samples
+            .iter()
+            .all(|it| (0.0..1e9).contains(&it.seconds));
+    ensure!(is_sane, "it printed figures that contradict each other");
     let longest = |length: fn(&Sample) -> u64| printed.samples.iter().map(length).max();
     let record = RunRecord {
         route: plan.route(),

@@ -1,6 +1,11 @@
 //! One run of the flood, fully decided.
 
-use std::{fs::OpenOptions, path::PathBuf, time::Duration};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::PathBuf,
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 
@@ -97,11 +102,27 @@ impl Plan {
             }
         };
         match opened {
-            Ok(file) => {
-                let from = file.metadata().map_or(0, |it| it.len());
-                Ok(Some(Sink::File { file, from }))
-            }
+            Ok(mut file) => match end_of_lines(&mut file) {
+                Ok(from) => Ok(Some(Sink::File { file, from })),
+                Err(error) => Err(Usage::new(format!("cannot append: {error}")).into()),
+            },
             Err(error) => Err(Usage::new(format!("{error:#}")).into()),
         }
     }
+}
+
+/// The length of the file, whose last line is ended if it was not.
+fn end_of_lines(file: &mut File) -> io::Result<u64> {
+    let found = file.metadata()?;
+    if !found.is_file() || found.len() == 0 {
+        return Ok(0);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    if last == *b"\n" {
+        return Ok(found.len());
+    }
+    file.write_all(b"\n")?;
+    Ok(found.len() + 1)
 }

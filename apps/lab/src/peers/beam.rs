@@ -61,12 +61,19 @@ impl Beam {
         }
         let folder = super::folder()?;
         let mut release = Command::new("erl");
-        release.args(["-noshell", "-noinput", "-eval", PRINT_RELEASE]);
+        release.args([
+            "-noshell",
+            "-noinput",
+            "-boot",
+            "no_dot_erlang",
+            "-eval",
+            PRINT_RELEASE,
+        ]);
         let said = Self::command(release, &folder, START_LIMIT, interrupt).context("erl")?;
         let release = said
             .trim()
             .parse()
-            .with_context(|| format!("erl's release is {said:?}"))?;
+            .with_context(|| format!("erl's release: {}", super::printed(&said)))?;
         if release < RELEASE_MIN {
             bail!("erl is OTP {release}, and the programs need {RELEASE_MIN} or newer");
         }
@@ -98,6 +105,15 @@ impl Beam {
             .current_dir(folder)
             .env("TMPDIR", folder.path())
             .env("ERL_CRASH_DUMP", "/dev/null");
+        // Flags of the user could start a daemon.
+        for variable in [
+            "ERL_FLAGS",
+            "ERL_AFLAGS",
+            "ERL_ZFLAGS",
+            "ERL_COMPILER_OPTIONS",
+        ] {
+            command.env_remove(variable);
+        }
         Program::start(&command)
     }
 
@@ -131,7 +147,7 @@ impl Beam {
             self.has_hung.store(true, Ordering::Relaxed);
         }
         let text = text?;
-        serde_json::from_str(&text).with_context(|| format!("it printed {text:?}"))
+        serde_json::from_str(&text).with_context(|| super::printed(&text))
     }
 
     /// Calls `lab:main` like [`Beam::run`], for a program that runs until it is dropped.
@@ -152,7 +168,14 @@ impl Beam {
         let schedulers = format!("{0}:{0}", processor::cores());
         let mut command = Command::new("erl");
         command
-            .args(["-noshell", "-noinput", "+S", &schedulers])
+            .args([
+                "-noshell",
+                "-noinput",
+                "-boot",
+                "no_dot_erlang",
+                "+S",
+                &schedulers,
+            ])
             .args(flags)
             .arg("-pa")
             .arg(self.folder.path())

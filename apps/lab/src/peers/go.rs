@@ -42,11 +42,15 @@ impl Go {
                 .args(arguments)
                 .current_dir(&folder)
                 .env("GOTMPDIR", folder.path())
+                // Its telemetry.
+                .env("XDG_CONFIG_HOME", folder.path())
                 // The program needs nothing but the standard library of this version.
                 .envs([
                     ("GOTOOLCHAIN", "local"),
                     ("GOPROXY", "off"),
                     ("GOFLAGS", ""),
+                    ("GOOS", ""),
+                    ("GOARCH", ""),
                 ])
                 .env("GOWORK", "off");
             Program::start(&command)?.output(limit, interrupt)

@@ -55,12 +55,19 @@ impl Disruptor {
         };
         let folder = super::folder()?;
         let mut compile = Command::new("javac");
-        compile.arg("-cp").arg(&jar).args(["-d", "."]);
+        compile
+            .arg("-J-XX:-UsePerfData")
+            .arg("-cp")
+            .arg(&jar)
+            .args(["-d", "."]);
         for (name, text) in SOURCES {
             fs::write(folder.path().join(name), text).context("cannot write a program")?;
             compile.arg(name);
         }
-        compile.current_dir(&folder);
+        compile
+            .current_dir(&folder)
+            .env_remove("JAVA_TOOL_OPTIONS")
+            .env_remove("JDK_JAVAC_OPTIONS");
         Program::start(&compile)?
             .output(COMPILE_LIMIT, interrupt)
             .context("javac")?;
@@ -80,10 +87,19 @@ impl Disruptor {
         let classes =
             env::join_paths([Path::new("."), &self.jar]).context("the path of its classes")?;
         let mut command = Command::new("java");
-        command.arg("-cp").arg(classes).arg("Peers").args(arguments);
-        command.current_dir(&self.folder);
+        // These data would be a file that stays when the program is killed.
+        command
+            .arg("-XX:-UsePerfData")
+            .arg("-cp")
+            .arg(classes)
+            .arg("Peers")
+            .args(arguments);
+        command
+            .current_dir(&self.folder)
+            .env_remove("JAVA_TOOL_OPTIONS")
+            .env_remove("JDK_JAVA_OPTIONS");
         let text = Program::start(&command)?.output(limit, interrupt)?;
-        serde_json::from_str(&text).with_context(|| format!("it printed {text:?}"))
+        serde_json::from_str(&text).with_context(|| super::printed(&text))
     }
 }
 

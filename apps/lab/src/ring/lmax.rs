@@ -8,8 +8,6 @@ use serde::Deserialize;
 use super::{Record, plan::Plan};
 use crate::{interrupt::Interrupt, peers::Peers, scene::Run, section::Side};
 
-/// The messages of the program at scale 1.
-const MESSAGES_AT_SCALE_1: f64 = 1e7;
 /// It runs four rounds, of which the last counts; each is far below this.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -31,9 +29,9 @@ pub(super) fn title(plan: &Plan) -> Option<String> {
 pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<Run<Record>> {
     let disruptor = peers.disruptor(interrupt)?;
     let work = format!("ring_{}", plan.wait.name());
-    let scale = (plan.messages as f64 / MESSAGES_AT_SCALE_1).to_string();
+    let count = plan.messages.to_string();
     let ring = plan.ring.to_string();
-    let arguments = [&work, "--scale", &scale, "--ring", &ring];
+    let arguments = [&work, "--count", &count, "--ring", &ring];
     let printed: Printed = disruptor.run(&arguments, LIMIT, interrupt)?;
     let title = format!("LMAX {}", plan.wait.name());
     Ok(Run {

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * The ring suite on the LMAX Disruptor: {@code Peers WORK [--scale F] [--ring N]} prints one JSON line,
+ * The ring suite on the LMAX Disruptor: {@code Peers WORK [--scale F | --count N] [--ring N]} prints one JSON line,
  * as every peer does. The ring has 1,024 slots by default.
  */
 public final class Peers {
@@ -21,20 +21,23 @@ public final class Peers {
         try {
             double scale = option(arguments, "--scale", 1.0);
             int slots = (int) option(arguments, "--ring", Round.SLOTS_DEFAULT);
-            System.out.println(measure(arguments[0], scale, slots));
+            long count = (long) option(arguments, "--count", 0);
+            if (count == 0) {
+                count = Math.max(2, Math.round(EVENTS_COUNT * scale) / 2 * 2);
+            }
+            System.out.println(measure(arguments[0], count, slots));
         } catch (IllegalArgumentException | ArrayIndexOutOfBoundsException error) {
-            System.err.println("usage: Peers WORK [--scale F] [--ring N]: " + error.getMessage());
+            System.err.println("usage: Peers WORK [--scale F | --count N] [--ring N]: " + error.getMessage());
             System.exit(2);
         }
     }
 
-    private static String measure(String work, double scale, int slots) throws InterruptedException {
+    private static String measure(String work, long count, int slots) throws InterruptedException {
         if (work.startsWith("ring_") && work.endsWith("_2p")) {
             return String.format(
                     "{\"peer\":\"lmax\",\"work\":\"%s\",\"skipped\":\"it has no priorities\"}", work);
         }
         Round round = round(work, slots);
-        long count = Math.max(2, Math.round(EVENTS_COUNT * scale) / 2 * 2);
         for (int i = 0; i < WARM_UP_ROUNDS; i++) {
             round.run(count);
         }
@@ -59,7 +62,7 @@ public final class Peers {
 
     private static double option(String[] arguments, String name, double otherwise) {
         for (int i = 1; i < arguments.length; i += 2) {
-            if (!List.of("--scale", "--ring").contains(arguments[i]) || i + 1 == arguments.length) {
+            if (!List.of("--scale", "--count", "--ring").contains(arguments[i]) || i + 1 == arguments.length) {
                 throw new IllegalArgumentException("a work, then options with their values");
             }
             if (arguments[i].equals(name)) {
