@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{
     plan::{NativeKind, Place, Plan, YieldKind},
     plots,
-    record::{Collapses, Elapsed, NativeTime, Record, Rescues},
+    record::{NativeTime, Record},
 };
 use crate::{interrupt::Interrupt, peers::Peers, processor, scene::Run, section::Side};
 
@@ -58,8 +58,7 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
     let is_sane = printed.elapsed.len() == plan.procs as usize
         && printed.elapsed.iter().all(|it| (0.0..1e9).contains(it));
     ensure!(is_sane, "it printed times of other processes");
-    let elapsed = Elapsed::of(&printed.elapsed);
-    let makespan = elapsed.map_or(0.0, |it| it.max);
+    let makespan = printed.elapsed.iter().copied().fold(0.0, f64::max);
     let title = format!("BEAM {}", plan.title());
     let call = match native {
         "md5" => "crypto:hash(md5, ..)".to_owned(),
@@ -79,38 +78,16 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
         failure: None,
         title,
         record: Record {
-            scene: "balance",
-            procs: plan.procs,
-            bytes: plan.bytes,
-            repeats: plan.repeats,
-            spin: plan.spin,
-            place: plan.place,
-            yields: plan.yields,
-            native: plan.native,
-            fault: plan.fault,
-            schedulers: plan.schedulers,
-            online: plan.online,
-            iterations: plan.iterations,
-            elapsed_s: elapsed,
-            max_over_min: elapsed.map(Elapsed::max_over_min),
-            elapsed_each_s: printed.elapsed,
-            makespan_s: makespan,
             cpu_s: is_computing.then_some(printed.cpu_s),
             makespan_over_ideal: is_computing
                 .then(|| makespan * useful as f64 / printed.cpu_s.max(1e-9)),
             utilisation: printed.utilisation,
-            samples: Vec::new(),
             native_calls: vec![plan.repetitions()],
             native_us: NativeTime {
                 mean: Some(printed.native_us_mean),
                 ..NativeTime::default()
             },
-            intervals: Vec::new(),
-            rescues: Rescues::default(),
-            collapses: Collapses::default(),
-            is_plain: plan.is_plain(),
-            waited_s: None,
-            remarks: Vec::new(),
+            ..Record::of_plan(plan, printed.elapsed)
         },
     })
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{
     lines,
     outcome::Outcome,
-    plan::{FaultKind, NativeKind, Place, YieldKind},
+    plan::{FaultKind, NativeKind, Place, Plan, YieldKind},
 };
 
 /// One run.
@@ -55,6 +55,41 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// The parameters, and the seconds of each process that did all its repetitions.
+    pub(super) fn of_plan(plan: &Plan, elapsed_each_s: Vec<f64>) -> Self {
+        let elapsed = Elapsed::of(&elapsed_each_s);
+        Self {
+            scene: "balance",
+            procs: plan.procs,
+            bytes: plan.bytes,
+            repeats: plan.repeats,
+            spin: plan.spin,
+            place: plan.place,
+            yields: plan.yields,
+            native: plan.native,
+            fault: plan.fault,
+            schedulers: plan.schedulers,
+            online: plan.online,
+            iterations: plan.iterations,
+            elapsed_s: elapsed,
+            elapsed_each_s,
+            max_over_min: elapsed.map(Elapsed::max_over_min),
+            makespan_s: elapsed.map_or(0.0, |it| it.max),
+            cpu_s: None,
+            makespan_over_ideal: None,
+            utilisation: Vec::new(),
+            samples: Vec::new(),
+            native_calls: Vec::new(),
+            native_us: NativeTime::default(),
+            intervals: Vec::new(),
+            rescues: Rescues::default(),
+            collapses: Collapses::default(),
+            is_plain: plan.is_plain(),
+            waited_s: None,
+            remarks: Vec::new(),
+        }
+    }
+
     pub(super) fn calls(&self) -> u64 {
         self.native_calls.iter().sum()
     }
@@ -143,23 +178,7 @@ pub(super) struct Collapses {
 pub(crate) fn record(outcome: &Outcome) -> Record {
     let plan = &outcome.plan;
     let scheduler = &outcome.scheduler;
-    let elapsed = Elapsed::of(&outcome.elapsed);
     Record {
-        scene: "balance",
-        procs: plan.procs,
-        bytes: plan.bytes,
-        repeats: plan.repeats,
-        spin: plan.spin,
-        place: plan.place,
-        yields: plan.yields,
-        native: plan.native,
-        fault: plan.fault,
-        schedulers: plan.schedulers,
-        online: plan.online,
-        iterations: plan.iterations,
-        elapsed_s: elapsed,
-        elapsed_each_s: outcome.elapsed.clone(),
-        max_over_min: elapsed.map(Elapsed::max_over_min),
         makespan_s: outcome.makespan,
         cpu_s: outcome.processor_seconds,
         makespan_over_ideal: outcome.makespan_over_ideal(),
@@ -197,9 +216,9 @@ pub(crate) fn record(outcome: &Outcome) -> Record {
                 .then_some(scheduler.collapse_detect_ns_max as f64 / 1e6),
             wasted_core_us: scheduler.wasted_core_ns / 1_000,
         },
-        is_plain: plan.is_plain(),
         waited_s: (plan.native == NativeKind::Sleep).then(|| outcome.waited()),
         remarks: lines::remarks(outcome),
+        ..Record::of_plan(plan, outcome.elapsed.clone())
     }
 }
 

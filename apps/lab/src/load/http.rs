@@ -7,6 +7,9 @@ use std::{
 
 use super::{PATIENCE, threads};
 
+/// The servers of the scenes answer with less.
+const ANSWER_BYTES: u64 = 1 << 20;
+
 /// A client that asks for a page.
 pub(super) struct Client {
     to: SocketAddr,
@@ -39,7 +42,7 @@ impl threads::Client for Client {
         }
         stream.write_all(b"GET / HTTP/1.0\r\nHost: freeboard\r\n\r\n")?;
         let mut answer = Vec::with_capacity(512);
-        stream.read_to_end(&mut answer)?;
+        stream.take(ANSWER_BYTES).read_to_end(&mut answer)?;
         if answer.starts_with(b"HTTP/1.1 200 ") {
             Ok(())
         } else {
@@ -66,7 +69,11 @@ fn read_answer(stream: &mut TcpStream) -> io::Result<()> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         answer.extend_from_slice(&piece[..count]);
-        let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+        let Some(end) = end else {
+            if answer.len() as u64 > ANSWER_BYTES {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             continue;
         };
         let head = String::from_utf8_lossy(&answer[..end]);
@@ -76,6 +83,9 @@ fn read_answer(stream: &mut TcpStream) -> io::Result<()> {
             .and_then(|length| length.parse::<usize>().ok());
         let is_ok = head.starts_with("HTTP/1.1 200 ");
         match length {
+            Some(length) if length as u64 > ANSWER_BYTES => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             Some(length) if answer.len() < end + 4 + length => {}
             Some(_) if is_ok => return Ok(()),
             _ => return Err(io::ErrorKind::InvalidData.into()),
