@@ -21,7 +21,7 @@ const COMMAND_BYTES: u64 = 128;
 /// An entry of the cache in this process: prefix and key, value, and the table's entry.
 pub(crate) const CACHE_ENTRY_BYTES: u64 = 160;
 
-/// `count` things of type `T`, of which each owns so many bytes more.
+/// The bytes of `count` values of type `T`, each of which owns a number of further bytes.
 pub(crate) fn bytes_of<T>(count: u64, owned: u64) -> u64 {
     count * (size_of::<T>() as u64 + owned)
 }

@@ -178,7 +178,7 @@ Examples:
   freeboard lab goodput
       all mailboxes under all loads, and a table that compares them (about 30 s)
   freeboard lab goodput --side unbounded --factor 2 --time 3 --recovery 10
-      the collapse alone, and how long it takes after the load is gone
+      the collapse alone, and how long it lasts after the load
   freeboard lab goodput --side bounded --bound 125
       a bound that is shorter than the deadline helps too
   freeboard lab goodput --cpu-us 2000 --deadline-ms 500 --time 3

@@ -135,7 +135,7 @@ impl Outputs {
     }
 }
 
-/// Where JSON can be put. What is there stays until it is written.
+/// The place for JSON. An existing file stays until the new one is written.
 fn json_file(path: &Path) -> io::Result<Json> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => {

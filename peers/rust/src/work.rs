@@ -168,7 +168,7 @@ pub enum Work {
     Board100K,
     #[value(name = "board_100k_1hz")]
     Board100KSlow,
-    /// So many times the capacity of a service.
+    /// A multiple of the capacity of a service.
     #[value(name = "goodput_1")]
     Goodput1,
     #[value(name = "goodput_2")]

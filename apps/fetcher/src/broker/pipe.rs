@@ -44,7 +44,7 @@ enum Kind {
     Publish,
     /// Consume a queue; the payload is the prefetch.
     Consume,
-    /// The payload is a number: so many messages, in the order of their frames, are confirmed.
+    /// The payload is the number of confirmed messages, in the order of their frames.
     Confirm,
     /// The same of messages that are refused.
     Refuse,
@@ -216,7 +216,7 @@ impl NearEnd {
                 Kind::Note => drop(notes.send(payload)),
                 Kind::Confirm | Kind::Refuse | Kind::Delivery => {}
             };
-            // After an error, as after the end, the other process is gone.
+            // After an error, as after the end, the other process has ended.
             let _ = read(from, frame, confirm);
             replies.close();
         })?;
@@ -278,7 +278,7 @@ impl FarBroker {
                 Kind::Note => drop(notes.send(payload)),
                 Kind::Publish | Kind::Consume => {}
             };
-            // After an error, as after the end, the other process is gone.
+            // After an error, as after the end, the other process has ended.
             let _ = read(from, frame, || ());
             reader.outgoing.close();
         })?;

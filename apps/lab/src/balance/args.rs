@@ -54,7 +54,7 @@ pub(crate) struct BalanceArgs {
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=WORKERS_MAX))]
     schedulers: Option<u64>,
 
-    /// Take all workers but so many off-line when half of the repetitions are done (with --iterations: before the run)
+    /// Keep K workers on-line from the middle of the run on (with --iterations: before the run)
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=WORKERS_MAX))]
     online: Option<u64>,
 

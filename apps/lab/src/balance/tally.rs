@@ -87,7 +87,7 @@ impl Tally {
         self.release.get()
     }
 
-    /// A native call that this worker began has returned after so many nanoseconds.
+    /// A native call that this worker began has returned, with its duration in nanoseconds.
     pub(crate) fn add_call(&self, worker: Option<usize>, native_ns: u64) {
         self.native_times.record_shared(native_ns);
         if let Some(calls) = worker.and_then(|worker| self.calls_by_worker.get(worker)) {

@@ -89,7 +89,7 @@ pub(crate) struct EagerArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: Option<u32>,
 
-    /// While a run goes on, print its counters each time so many polls were attempted
+    /// While a run goes on, print its counters each N attempts to poll
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10000",
           value_parser = clap::value_parser!(u64).range(1..))]
     counts: Option<u64>,

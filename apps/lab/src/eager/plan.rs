@@ -76,7 +76,7 @@ pub(crate) struct Plan {
     /// Computing for each request, in microseconds.
     pub(super) cpu_us: u64,
     pub(super) rounds: u32,
-    /// Print the counters each time so many polls were attempted.
+    /// The attempts to poll between two prints of the counters.
     pub(super) counts_every: Option<u64>,
 }
 

@@ -285,7 +285,7 @@ impl Stand {
     }
 }
 
-/// The most notifications a second that a plan can do, with so many under way that it never waits for them.
+/// The most notifications a second that a plan can do, with enough under way that it never waits for them.
 pub(super) fn capacity(
     plan: &Plan,
     backends: &Backends,

@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::client::{Asked, End};
 
-/// So many answers in time, one after the other, and the service has recovered.
+/// The answers in time, one after the other, after which the service has recovered.
 const RECOVERED: usize = 20;
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     InTime,
-    /// Answered after its deadline, or still waiting then: work in vain.
+    /// Answered after its deadline, or still waiting then.
     Late,
     Refused,
     /// Its deadline passed in the queue, and it was not handled.

@@ -23,7 +23,7 @@ use crate::interrupt::Interrupt;
 const PAUSE_MIN: Duration = Duration::from_micros(50);
 /// How long the last asks may take to end after the service has stopped.
 const END_MAX: Duration = Duration::from_secs(10);
-/// Each so many-th request is urgent.
+/// One of this number of requests is urgent.
 const URGENT_EVERY: usize = 10;
 
 /// How a request ended, as its client saw it.
@@ -92,7 +92,7 @@ impl Wake for Ready {
     }
 }
 
-/// A place for a request that waits for its answer. A late wake of the one before polls the next one in vain.
+/// A request that waits for its answer. A late wake of the one before polls the next one once more.
 struct Slot {
     waker: Waker,
     asking: Option<(usize, AskFuture<Service, Request, ()>)>,

@@ -56,7 +56,7 @@ pub(crate) struct StreamsArgs {
     #[arg(long, value_enum, default_value_t)]
     producer: ProducerKind,
 
-    /// Start with one stream, and add the others one by one, so many seconds apart
+    /// Start with one stream, and add one of the others each SECONDS
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     add_every: Option<Duration>,
 
@@ -214,7 +214,7 @@ impl StreamsArgs {
         }
     }
 
-    /// What the original's writer and the naive one are to write beside them.
+    /// The work of the original's writer and the naive one.
     pub(super) fn plain_runs(&self) -> Option<(PlainRun, PlainRun)> {
         let sizes = self.seeded(*self.size.first()?);
         let plain = |messages| PlainRun::new(sizes, messages, PLAIN_BYTES_MAX, self.flushes);

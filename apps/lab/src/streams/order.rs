@@ -1,4 +1,4 @@
-//! What came back: each message is compared with the one that was written, and counted.
+//! Reading back: each message is compared with the one that was written, and counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ struct Producer {
 }
 
 impl OrderCheck {
-    /// Each producer has written so many messages.
+    /// The number of messages of each producer.
     pub(super) fn new(writer: u32, sizes: Sizes, written: &[u64]) -> Self {
         let producer = |written: &u64| Producer {
             written: *written,

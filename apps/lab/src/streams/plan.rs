@@ -118,7 +118,7 @@ pub(crate) struct PlainRun {
 }
 
 impl PlainRun {
-    /// At most so many messages of these sizes, with at most so many bytes. Each has room for its number: without
+    /// The limits of messages and bytes of these sizes. Each has room for its number: without
     /// framing, nothing else tells them apart.
     pub(super) fn new(sizes: Sizes, messages: u64, bytes_max: u64, prints_flushes: bool) -> Self {
         let sizes = Sizes {

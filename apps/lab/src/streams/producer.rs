@@ -41,7 +41,7 @@ impl fmt::Display for ProducerKind {
 
 /// What happens while producers append.
 pub(super) enum Event {
-    /// A writer's stream has written so many records.
+    /// The records that a writer's stream has written.
     Written {
         writer: u32,
         records: u64,

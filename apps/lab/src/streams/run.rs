@@ -306,7 +306,7 @@ impl Writers<'_> {
         Ok(())
     }
 
-    /// The payload of so many messages, about.
+    /// About the payload of a number of messages.
     fn bytes(&self, messages: u64) -> u64 {
         messages.saturating_mul(self.plan.sizes.mean() as u64)
     }
