@@ -84,7 +84,7 @@ impl Scene for FetchArgs {
             notifications were lost. One hot key gave one of n actors n + 1 times the others' work; and idle it used \
             60 % of a processor.",
         legend: "times are 99th percentiles; wait: from when a notification was due to its start; lifetime: from there \
-            to the confirm of its reply; send: from the write of a look-up to its answer; in flight: the most look-ups \
+            to the confirm of its reply; send: from the write of a look-up to its answer; in flight: the largest number of look-ups \
             without an answer; busiest: the look-ups of the busiest connection over the mean of the others'; shed: look-ups refused because too \
             much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
             ended, and still there; CPU: of the service, in percent of a core; load: its threads that ran or could have \

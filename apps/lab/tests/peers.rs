@@ -408,6 +408,14 @@ fn figures_that_contradict_each_other_leave_a_sentence() {
 }
 
 #[test]
+fn a_scan_without_a_file_is_not_run_on_the_beam() {
+    let programs = Programs::with_erl("touch \"${0%/*}/called\"");
+    let output = programs.run(&format!("{FLOOD} --receive scan --sink none"));
+    assert_eq!(code(&output), 0, "{}", stdout(&output));
+    assert!(!programs.file("called").exists());
+}
+
+#[test]
 fn the_json_says_that_a_runtime_is_missing() {
     let mut command = command(&format!("{FLOOD} --json -"));
     command.env("PATH", "/nonexistent").stdin(Stdio::null());

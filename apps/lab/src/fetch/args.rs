@@ -101,8 +101,8 @@ pub(crate) struct FetchArgs {
           value_parser = clap::value_parser!(u16).range(1..=256))]
     redis_threads: Vec<u16>,
 
-    /// By what a look-up finds its connection: hash, random or p2c, the less busy of two by chance; several to
-    /// compare, as hash,random [default: the step's]
+    /// How a connection is chosen for a look-up: by hash, at random, or p2c (the less busy of two random ones). A list, as
+    /// hash,random, is compared [default: the step's]
     #[arg(long, value_name = "ROUTE,..", value_delimiter = ',')]
     route: Vec<Route>,
 

@@ -81,7 +81,7 @@ pub(crate) struct FloodArgs {
     #[arg(long, value_name = "FILE|-")]
     input: Option<PathBuf>,
 
-    /// Write the lines here, overwriting what is there (unless --append); of several runs the last one's lines stay
+    /// Write the lines into this file, which is overwritten (unless --append); of several runs it keeps the last one's
     /// [default: a temporary file]
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,

@@ -40,10 +40,14 @@ struct Sample {
     server: u64,
 }
 
-/// The run's title, if the program has such a run: it has no streams, and the original's dam.
+/// The run's title, if the program has such a run: it has no streams, only the original's dam, and scans only for the
+/// replies of a file.
 pub(super) fn title(plan: &Plan) -> Option<String> {
+    let scans = plan.receive == Receive::Scan && !plan.is_trial;
+    let is_file = matches!(plan.sink, SinkKind::Raw | SinkKind::Buffered);
     let is_like = matches!(plan.source, Source::Generated { .. })
         && plan.sink != SinkKind::Stream
+        && (is_file || !scans)
         && !matches!(plan.dam, Some(DamRule::Credit { .. }));
     is_like.then(|| format!("BEAM {}", plan.title()))
 }
