@@ -6,22 +6,23 @@ use std::{
     marker::PhantomData,
     pin::Pin,
     task::{Context, Poll, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use freeboard_meter::clock;
 use freeboard_queue::oneshot;
 use freeboard_sched::TimerKey;
 
 use crate::{
     actor::{Actor, Message},
-    actor_ref::ActorRef,
+    actor_ref::{ActorRef, OnFull},
     block::{self, GaveUp},
     current,
     envelope::{Envelope, Payload},
-    error::AskError,
+    error::{AskError, TellError},
     receives::{self, Receives},
-    reply::{NO_DEADLINE_NS, ReplySlot, deadline_after},
+    reply::{
+        NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplySlot, deadline_after, deadline_at, has_passed,
+    },
     send::PendingSend,
 };
 
@@ -29,7 +30,11 @@ use crate::{
 struct AskRoute<A: Actor, M, R> {
     push: PushFn<A, M, R>,
     envelope: fn(M, ReplySlot<R>) -> Envelope,
+    /// Tells on a lane, with a deadline or [`NO_DEADLINE_NS`].
+    tell: TellFn<A, M>,
 }
+
+type TellFn<A, M> = fn(&ActorRef<A>, usize, M, u64) -> Result<(), TellError<M>>;
 
 type PushFn<A, M, R> = fn(&ActorRef<A>, usize, M, ReplySlot<R>) -> Result<(), (M, ReplySlot<R>)>;
 
@@ -39,19 +44,55 @@ impl<A: Receives<M>, M: Message> AskRouteOf<A, M> {
     const ROUTE: AskRoute<A, M, A::Reply> = AskRoute {
         push: ActorRef::try_push::<M, ReplySlot<A::Reply>>,
         envelope: receives::envelope::<A, M, ReplySlot<A::Reply>>,
+        tell: |to, lane, msg, deadline_ns| match deadline_ns {
+            NO_DEADLINE_NS => to.offer(lane, msg, NoReply, OnFull::Wait),
+            deadline_ns => to.offer(lane, msg, NoReplyUntil { deadline_ns }, OnFull::Wait),
+        },
     };
+}
+
+/// The time limit that the caller of an ask has set.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum TimeLimit {
+    /// None: the system's default applies.
+    #[default]
+    Unset,
+    /// From when it is sent.
+    After(Duration),
+    /// On the [`freeboard_meter::clock`].
+    AtNs(u64),
+}
+
+impl TimeLimit {
+    pub(crate) fn at(deadline: Instant) -> Self {
+        Self::AtNs(deadline_at(deadline))
+    }
+
+    /// The deadline on that clock of a message that is sent now, with the limit `unset` if this is none.
+    #[inline]
+    fn deadline_ns(self, unset: Option<Duration>) -> u64 {
+        match self {
+            Self::Unset => deadline_after(unset),
+            Self::After(timeout) => deadline_after(Some(timeout)),
+            Self::AtNs(deadline_ns) => deadline_ns,
+        }
+    }
 }
 
 /// An ask that is not sent yet: `.await` it, or call [`Ask::wait`].
 ///
 /// Without a deadline it waits as long as the actor lives; if the actor terminates or sheds the message, the ask
 /// fails at once. A message whose asker is gone, or whose deadline has passed, is not handled.
+///
+/// The deadline is the earlier one of its own ([`Ask::timeout`] or [`Ask::deadline`]; if neither is set,
+/// [`crate::SystemBuilder::ask_timeout`]) and that of the message which the current handler handles
+/// ([`crate::Context::deadline`]).
 #[must_use = "nothing is asked before `.await` or `.wait()`"]
 pub struct Ask<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
     msg: M,
     lane: usize,
-    timeout: Option<Duration>,
+    limit: TimeLimit,
     route: &'static AskRoute<A, M, R>,
 }
 
@@ -71,14 +112,24 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
             to,
             msg,
             lane: 0,
-            timeout: None,
+            limit: TimeLimit::Unset,
             route: const { &AskRouteOf::<A, M>::ROUTE },
         }
     }
 
-    /// The deadline, counted from when it is sent.
+    /// The deadline, counted from when it is sent. It replaces an earlier [`Ask::deadline`].
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.limit = TimeLimit::After(timeout);
+        self
+    }
+
+    /// The deadline as a point in time. It replaces an earlier [`Ask::timeout`].
+    pub fn deadline(self, deadline: Instant) -> Self {
+        self.limited(TimeLimit::at(deadline))
+    }
+
+    pub(crate) fn limited(mut self, limit: TimeLimit) -> Self {
+        self.limit = limit;
         self
     }
 
@@ -99,10 +150,27 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
         let Ok(_section) = freeboard_sched::enter_blocking() else {
             return Err(AskError::NoThread(self.msg));
         };
-        let deadline_ns = deadline_after(self.timeout);
+        let deadline_ns = self.deadline_ns();
         let mut asking = self.begin(deadline_ns, true);
         let reply = block::until(deadline_ns, |context| asking.poll_reply(context));
         reply.unwrap_or_else(|why| Err(asking.give_up(why)))
+    }
+
+    /// Sends the message without asking for its reply, as [`ActorRef::tell_lane`]. With a deadline of its own it is not
+    /// handled after the deadline, and then counts as expired.
+    ///
+    /// # Errors
+    /// As [`ActorRef::tell_lane`].
+    pub fn tell(self) -> Result<(), TellError<M>> {
+        let deadline_ns = self.limit.deadline_ns(None);
+        (self.route.tell)(&self.to, self.lane, self.msg, deadline_ns)
+    }
+
+    /// The deadline of an ask that starts now.
+    #[inline]
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        let unset = self.to.cell().core().system.ask_timeout;
+        self.limit.deadline_ns(unset)
     }
 
     fn begin(self, deadline_ns: u64, is_blocking: bool) -> AskFuture<A, M, R> {
@@ -128,7 +196,7 @@ impl<A: Actor, M: Message, R: Send + 'static> IntoFuture for Ask<A, M, R> {
     type IntoFuture = AskFuture<A, M, R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let deadline_ns = deadline_after(self.timeout);
+        let deadline_ns = self.deadline_ns();
         self.begin(deadline_ns, false)
     }
 }
@@ -262,7 +330,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
     }
 
     fn is_expired(&self) -> bool {
-        self.deadline_ns != NO_DEADLINE_NS && clock::now_ns() >= self.deadline_ns
+        has_passed(self.deadline_ns)
     }
 
     fn poll_deadline(&mut self, waker: &Waker) -> Poll<Result<R, AskError<M>>> {

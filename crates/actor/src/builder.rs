@@ -29,6 +29,7 @@ pub struct SystemBuilder {
     on_dead_letter: Option<DeadLetterObserver>,
     on_failure: Option<FailureObserver>,
     observers: Observers,
+    ask_timeout: Option<Duration>,
     #[cfg(feature = "tokio")]
     runtime: Option<tokio::runtime::Handle>,
 }
@@ -49,6 +50,7 @@ impl SystemBuilder {
             on_dead_letter: None,
             on_failure: None,
             observers: Observers::default(),
+            ask_timeout: None,
             #[cfg(feature = "tokio")]
             runtime: None,
         }
@@ -98,6 +100,16 @@ impl SystemBuilder {
     /// of threads beyond twice the workers logs a `tracing` warning.
     pub fn threads_max(mut self, threads: usize) -> Self {
         self.settings.threads_max = Some(threads);
+        self
+    }
+
+    /// The timeout of asks to this system's actors that set neither [`Ask::timeout`](crate::Ask::timeout) nor
+    /// [`Ask::deadline`](crate::Ask::deadline), so that no forgotten reply is awaited for ever. Default: none.
+    ///
+    /// An ask with a deadline reads the clock when it is sent and when it is handled, some 25 ns each. One that has to
+    /// wait also sets a timer and cancels it, some 100 ns.
+    pub fn ask_timeout(mut self, timeout: Duration) -> Self {
+        self.ask_timeout = Some(timeout);
         self
     }
 
@@ -213,6 +225,7 @@ impl SystemBuilder {
             groups: Groups::default(),
             blocked_handlers: Arc::default(),
             default_options: SpawnOptions::new(),
+            ask_timeout: self.ask_timeout,
             on_failure: self.on_failure,
             #[cfg(feature = "tokio")]
             runtime: self

@@ -166,7 +166,7 @@ pub use id::{ActorId, ActorKey};
 pub use options::{Dispatcher, OUTBOX_BOUND_DEFAULT, PINNED_BOUND_DEFAULT, SpawnOptions};
 pub use receives::Receives;
 pub use recipient::Recipient;
-pub use reply::{NoReply, ReplyPort, ReplySlot};
+pub use reply::{NoReply, NoReplyUntil, ReplyPort, ReplySlot};
 pub use send::{RecipientSendFuture, SendFuture};
 pub use shutdown::{ShutdownReport, Unfinished};
 pub use spawn::SpawnError;

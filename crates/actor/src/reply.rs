@@ -3,7 +3,7 @@
 //! A reply never goes through the asker's mailbox, so the cost of waiting for it does not depend on the number of
 //! queued messages.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
@@ -19,6 +19,17 @@ pub(crate) fn deadline_after(timeout: Option<Duration>) -> u64 {
     timeout.map_or(NO_DEADLINE_NS, |timeout| {
         clock::now_ns().saturating_add(saturating_ns(timeout))
     })
+}
+
+/// The same point in time on the [`clock`].
+pub(crate) fn deadline_at(deadline: Instant) -> u64 {
+    deadline_after(Some(deadline.saturating_duration_since(Instant::now())))
+}
+
+/// Whether a deadline on the [`clock`] has passed. Without a deadline it does not read the clock.
+#[inline]
+pub(crate) fn has_passed(deadline_ns: u64) -> bool {
+    deadline_ns != NO_DEADLINE_NS && clock::now_ns() >= deadline_ns
 }
 
 /// Receives a handler's result.
@@ -53,6 +64,25 @@ impl<R> ReplyPort<R> for NoReply {
     }
 }
 
+/// The reply port of a tell with a deadline: drops the result.
+#[derive(Debug)]
+pub struct NoReplyUntil {
+    /// On the [`clock`].
+    pub(crate) deadline_ns: u64,
+}
+
+impl<R> ReplyPort<R> for NoReplyUntil {
+    const IS_TELL: bool = true;
+
+    fn unwanted(&self) -> Option<ShedReason> {
+        has_passed(self.deadline_ns).then_some(ShedReason::Expired)
+    }
+
+    fn reply(self, result: R) {
+        drop(result);
+    }
+}
+
 /// The reply port of an ask: a one-shot slot and the deadline.
 pub struct ReplySlot<R> {
     pub(crate) sender: oneshot::Sender<R>,
@@ -71,7 +101,7 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
 
     fn unwanted(&self) -> Option<ShedReason> {
         // The deadline first: a caller that got `Expired` has dropped its end by now.
-        if self.deadline_ns != NO_DEADLINE_NS && clock::now_ns() >= self.deadline_ns {
+        if has_passed(self.deadline_ns) {
             Some(ShedReason::Expired)
         } else if self.sender.is_closed() {
             Some(ShedReason::AskerGone)

@@ -1,6 +1,9 @@
 //! The state that all actors of a system share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use freeboard_meter::{Counter, SystemSnapshot, clock};
 use freeboard_sched::{Scheduler, Timers};
@@ -42,6 +45,8 @@ pub(crate) struct SystemInner {
     pub(crate) groups: Groups,
     pub(crate) blocked_handlers: Arc<BlockedHandlers>,
     pub(crate) default_options: SpawnOptions,
+    /// Of asks that set no deadline.
+    pub(crate) ask_timeout: Option<Duration>,
     pub(crate) on_failure: Option<FailureObserver>,
     #[cfg(feature = "tokio")]
     pub(crate) runtime: Option<tokio::runtime::Handle>,

@@ -11,7 +11,7 @@ use std::{
 use super::route::{Delivery, Route};
 use crate::{
     actor::Message,
-    ask::{Ask, AskFuture},
+    ask::{Ask, AskFuture, TimeLimit},
     error::AskError,
     receives::Receives,
 };
@@ -31,7 +31,7 @@ pub struct GroupAsk<'g, A: Receives<M>, M: Message> {
 #[derive(Clone, Copy, Default)]
 struct Terms {
     lane: usize,
-    timeout: Option<Duration>,
+    limit: TimeLimit,
 }
 
 impl Terms {
@@ -43,10 +43,12 @@ impl Terms {
         started: Instant,
     ) -> Ask<A, M, A::Reply> {
         let ask = delivery.member().ask(msg).lane(self.lane);
-        match self.timeout {
-            None => ask,
-            Some(timeout) => ask.timeout(timeout.saturating_sub(started.elapsed())),
-        }
+        ask.limited(match self.limit {
+            TimeLimit::After(timeout) => {
+                TimeLimit::After(timeout.saturating_sub(started.elapsed()))
+            }
+            limit => limit,
+        })
     }
 }
 
@@ -67,7 +69,13 @@ impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
 
     /// The deadline, counted from when it is sent.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.terms.timeout = Some(timeout);
+        self.terms.limit = TimeLimit::After(timeout);
+        self
+    }
+
+    /// The deadline as a point in time.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.terms.limit = TimeLimit::at(deadline);
         self
     }
 

@@ -14,6 +14,7 @@ mod collapse;
 mod common;
 mod dam;
 mod dam_reservoir;
+mod deadlines;
 mod delivery;
 mod drops;
 mod fairness;
