@@ -30,7 +30,7 @@ use crate::{
     outbox,
     receives::{self, Receives, RouteOf},
     recipient::Recipient,
-    reply::{NO_DEADLINE_NS, NoReply, ReplyPort, deadline_after},
+    reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplyPort, deadline_at},
     send::{PendingSend, SendFuture},
     termination::Terminated,
 };
@@ -97,6 +97,8 @@ impl<A: Actor> ActorRef<A> {
     /// In a handler, an error means that the receiver has terminated, that its policy refuses, or that the outbox is
     /// full. [The right reaction](crate#the-result-of-a-tell) depends on the message; if nobody can act on the
     /// error, use [`ActorRef::tell_or_log`].
+    ///
+    /// A handler whose message has a deadline passes it on: see [`crate::Context::deadline`].
     ///
     /// A stopping actor that sends to itself gets `Ok`, and the message becomes a dead letter: nobody is left to act
     /// on the error.
@@ -220,8 +222,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        let envelope = receives::envelope::<A, M, NoReply>(msg, NoReply);
-        SendFuture::new(self.clone(), lane, envelope)
+        SendFuture::new(self.clone(), lane, msg)
     }
 
     /// Sends a message and receives the handler's reply. `.await` it, or call [`Ask::wait`]; see [`Ask`] for a
@@ -254,8 +255,8 @@ impl<A: Actor> ActorRef<A> {
     /// The fast path: builds the envelope in its slot of a lane that accepts by its bound alone.
     ///
     /// # Errors
-    /// Message and reply port, if the lane is full, closed, missing, or has a policy to apply, or if this thread's
-    /// actor has messages in its outbox, which may have to go first.
+    /// Message and reply port, if the lane is full, closed, missing, or has a policy to apply, if this thread's
+    /// actor has messages in its outbox, which may have to go first, or if its handler has a deadline to inherit.
     #[inline]
     pub(crate) fn try_push<M: Message, P: ReplyPort<A::Reply>>(
         &self,
@@ -266,7 +267,12 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        if current::has_outbox() {
+        let slow = if P::INHERITS_DEADLINE {
+            current::OUTBOX | current::DEADLINE
+        } else {
+            current::OUTBOX
+        };
+        if current::flags() & slow != 0 {
             return Err((msg, reply));
         }
         let core = self.cell.core();
@@ -302,6 +308,10 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
+        let deadline_ns = current::deadline_ns();
+        if P::INHERITS_DEADLINE && deadline_ns != NO_DEADLINE_NS {
+            return self.offer(lane, msg, NoReplyUntil { deadline_ns }, on_full);
+        }
         if lane >= self.cell.core().mailbox.lane_count() {
             return Err(TellError::NoLane(msg));
         }
@@ -400,9 +410,7 @@ impl<A: Actor> ActorRef<A> {
 
     /// Blocks until the actor has terminated or the deadline has passed.
     pub fn wait_ended_until(&self, deadline: Instant) -> Option<Terminated> {
-        self.cell.core().block_until_ended(deadline_after(Some(
-            deadline.saturating_duration_since(Instant::now()),
-        )))
+        self.cell.core().block_until_ended(deadline_at(deadline))
     }
 
     /// Messages queued in all lanes. Messages that were handled in the current batch still count.

@@ -162,15 +162,15 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
     /// # Errors
     /// As [`ActorRef::tell_lane`].
     pub fn tell(self) -> Result<(), TellError<M>> {
-        let deadline_ns = self.limit.deadline_ns(None);
+        let deadline_ns = self.limit.deadline_ns(None).min(current::deadline_ns());
         (self.route.tell)(&self.to, self.lane, self.msg, deadline_ns)
     }
 
-    /// The deadline of an ask that starts now.
+    /// The deadline of an ask that starts now, in the handler that this thread runs, if any.
     #[inline]
     pub(crate) fn deadline_ns(&self) -> u64 {
         let unset = self.to.cell().core().system.ask_timeout;
-        self.limit.deadline_ns(unset)
+        self.limit.deadline_ns(unset).min(current::deadline_ns())
     }
 
     fn begin(self, deadline_ns: u64, is_blocking: bool) -> AskFuture<A, M, R> {

@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use freeboard_flow::ShedReason;
 
 use crate::{
-    reply::ReplyPort,
+    current,
+    reply::{ReplyPort, has_passed},
     sync::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -62,26 +63,37 @@ impl CreditLine {
     }
 }
 
-/// Gives one credit back when it is dropped.
-pub(crate) struct Receipt(Arc<CreditLine>);
+/// Gives one credit back when it is dropped. The reply port of a dam's messages, which inherit deadlines as all tells.
+pub(crate) struct Receipt {
+    line: Arc<CreditLine>,
+    /// On the clock.
+    deadline_ns: u64,
+}
 
 impl Receipt {
     pub(crate) fn of(line: &Arc<CreditLine>) -> Self {
-        Self(line.clone())
+        Self {
+            line: line.clone(),
+            deadline_ns: current::deadline_ns(),
+        }
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        self.0.give_back();
+        self.line.give_back();
     }
 }
 
 impl<R> ReplyPort<R> for Receipt {
     const IS_TELL: bool = true;
 
+    fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
     fn unwanted(&self) -> Option<ShedReason> {
-        None
+        has_passed(self.deadline_ns).then_some(ShedReason::Expired)
     }
 
     fn reply(self, result: R) {

@@ -1,14 +1,21 @@
 //! The actor that this thread currently runs, so that a tell in a handler mutes the actor instead of
-//! blocking the worker.
+//! blocking the worker, and the deadline of the message that it handles.
 
 use std::{cell::Cell, ptr::NonNull};
 
-use crate::core::Core;
+use crate::{core::Core, reply::NO_DEADLINE_NS};
+
+/// The outbox of the actor that this thread runs may hold messages.
+pub(crate) const OUTBOX: u8 = 1;
+/// The message that this thread handles has a deadline.
+pub(crate) const DEADLINE: u8 = 1 << 1;
 
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
-    /// Whether that actor's outbox may hold messages.
-    static HAS_OUTBOX: Cell<bool> = const { Cell::new(false) };
+    /// [`OUTBOX`] and [`DEADLINE`], in one byte: a tell reads both at once.
+    static FLAGS: Cell<u8> = const { Cell::new(0) };
+    /// The deadline of the message that this thread handles, or [`NO_DEADLINE_NS`].
+    static DEADLINE_NS: Cell<u64> = const { Cell::new(NO_DEADLINE_NS) };
     /// Whether its async handler's future is being polled.
     static POLLS_FUTURE: Cell<bool> = const { Cell::new(false) };
 }
@@ -21,7 +28,7 @@ impl Running {
     pub(crate) fn enter(core: &Core) -> Self {
         // SAFETY: the caller runs the actor.
         let has_outbox = unsafe { (*core.outbox()).is_some() };
-        HAS_OUTBOX.with(|flag| flag.set(has_outbox));
+        FLAGS.set(if has_outbox { OUTBOX } else { 0 });
         let cell = NonNull::from(core);
         CURRENT.with(|current| current.set(Some(cell)));
         Self(())
@@ -32,7 +39,7 @@ impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
         CURRENT.with(|current| current.set(None));
-        HAS_OUTBOX.with(|flag| flag.set(false));
+        FLAGS.set(0);
     }
 }
 
@@ -44,21 +51,64 @@ pub(crate) fn with<R>(use_core: impl FnOnce(Option<&Core>) -> R) -> R {
     use_core(core.map(|core| unsafe { core.as_ref() }))
 }
 
+/// The flags of this thread: [`OUTBOX`] and [`DEADLINE`].
+#[inline]
+pub(crate) fn flags() -> u8 {
+    FLAGS.get()
+}
+
+fn set_flag(flag: u8, is_set: bool) {
+    let others = FLAGS.get() & !flag;
+    FLAGS.set(if is_set { others | flag } else { others });
+}
+
 /// Whether the actor that this thread runs, if any, has messages in its outbox.
 #[inline]
 pub(crate) fn has_outbox() -> bool {
-    HAS_OUTBOX.with(Cell::get)
+    flags() & OUTBOX != 0
 }
 
 /// The actor that this thread runs has put a message into its outbox.
 pub(crate) fn set_has_outbox() {
-    HAS_OUTBOX.with(|flag| flag.set(true));
+    set_flag(OUTBOX, true);
 }
 
 /// The outbox of `core` is empty. Either this thread runs that actor, or no thread does.
 pub(crate) fn clear_has_outbox(core: &Core) {
     if with(|running| running.is_some_and(|it| it.id() == core.id())) {
-        HAS_OUTBOX.with(|flag| flag.set(false));
+        set_flag(OUTBOX, false);
+    }
+}
+
+/// The deadline that asks and tells inherit now, or [`NO_DEADLINE_NS`].
+#[inline]
+pub(crate) fn deadline_ns() -> u64 {
+    DEADLINE_NS.get()
+}
+
+/// Sets the deadline that asks and tells inherit from here on.
+pub(crate) fn set_deadline(deadline_ns: u64) {
+    DEADLINE_NS.set(deadline_ns);
+    set_flag(DEADLINE, deadline_ns != NO_DEADLINE_NS);
+}
+
+/// Sets the deadline that asks and tells inherit, until it is dropped.
+#[must_use]
+pub(crate) struct DeadlineScope {
+    outer_ns: u64,
+}
+
+impl DeadlineScope {
+    pub(crate) fn enter(deadline_ns: u64) -> Self {
+        let outer_ns = DEADLINE_NS.get();
+        set_deadline(deadline_ns);
+        Self { outer_ns }
+    }
+}
+
+impl Drop for DeadlineScope {
+    fn drop(&mut self) {
+        set_deadline(self.outer_ns);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     actor::{Actor, Handler, Message},
     context::Context,
     credit::{CreditLine, Receipt},
+    current::{self, DeadlineScope},
     error::TellError,
     recipient::Recipient,
     sync::{AtomicU64, Ordering},
@@ -215,11 +216,17 @@ pub struct Dam<M: Message> {
     line: Option<Arc<CreditLine>>,
     /// Credit taken from the line and not spent yet.
     credit: u64,
-    reservoir: VecDeque<M>,
+    reservoir: VecDeque<Kept<M>>,
     bytes: u64,
     /// A timer or a refill will call [`Dam::retry`].
     is_waiting: bool,
     gauge: DamGauge,
+}
+
+/// A message on its way, with the deadline that it came with.
+struct Kept<M> {
+    msg: M,
+    deadline_ns: u64,
 }
 
 enum Passage {
@@ -248,11 +255,15 @@ impl<M: Message> Dam<M> {
         self.gauge.clone()
     }
 
-    fn forward(&mut self, msg: M) -> Result<(), (M, Passage)> {
+    fn forward(&mut self, kept: Kept<M>) -> Result<(), (Kept<M>, Passage)> {
+        let Kept { msg, deadline_ns } = kept;
+        let kept = |msg| Kept { msg, deadline_ns };
+        // The deadline of the current message is not that of the messages in the reservoir.
+        let _scope = DeadlineScope::enter(deadline_ns);
         let told = match (self.rule, &self.line) {
             (Rule::Polling { threshold, .. }, _) => {
                 if self.receiver.depth() > threshold && self.receiver.is_alive() {
-                    return Err((msg, Passage::Barred));
+                    return Err((kept(msg), Passage::Barred));
                 }
                 self.receiver.try_tell(msg)
             }
@@ -261,7 +272,7 @@ impl<M: Message> Dam<M> {
                     self.credit = line.take_all();
                 }
                 if self.credit == 0 {
-                    return Err((msg, Passage::Barred));
+                    return Err((kept(msg), Passage::Barred));
                 }
                 // Spent in any case: a refused message's receipt gives it back to the line.
                 self.credit -= 1;
@@ -274,9 +285,9 @@ impl<M: Message> Dam<M> {
                 self.gauge.0.forwarded.add(1);
                 Ok(())
             }
-            Err(TellError::Full(msg)) => Err((msg, Passage::Refused)),
+            Err(TellError::Full(msg)) => Err((kept(msg), Passage::Refused)),
             // `try_tell` neither blocks nor uses the outbox.
-            Err(refused) => Err((refused.into_inner(), Passage::Gone)),
+            Err(refused) => Err((kept(refused.into_inner()), Passage::Gone)),
         }
     }
 
@@ -286,8 +297,8 @@ impl<M: Message> Dam<M> {
         cx.paused_lanes = if is_paused { u8::MAX } else { 0 };
     }
 
-    fn keep(&mut self, msg: M, cx: &mut Context<Self>) {
-        let bytes = (self.weigh)(&msg);
+    fn keep(&mut self, kept: Kept<M>, cx: &mut Context<Self>) {
+        let bytes = (self.weigh)(&kept.msg);
         let fits = |dam: &Self| dam.bound.fits(dam.reservoir.len() as u64, dam.bytes, bytes);
         let may_evict = self.overload == Overload::DropOldest && bytes <= self.bound.bytes;
         while may_evict && !fits(self) && !self.reservoir.is_empty() {
@@ -297,7 +308,7 @@ impl<M: Message> Dam<M> {
         // Under Wait a message above the bound is kept: there is no sender to return it to.
         if fits(self) || self.overload == Overload::Wait {
             self.bytes += bytes;
-            self.reservoir.push_back(msg);
+            self.reservoir.push_back(kept);
             self.gauge.0.high_water.raise(self.reservoir.len() as u64);
             cx.set_unfinished(true);
             self.pause_if_full(cx);
@@ -313,10 +324,10 @@ impl<M: Message> Dam<M> {
         !self.bound.fits(self.reservoir.len() as u64, self.bytes, 1)
     }
 
-    fn pop(&mut self) -> Option<M> {
-        let msg = self.reservoir.pop_front()?;
-        self.bytes -= (self.weigh)(&msg);
-        Some(msg)
+    fn pop(&mut self) -> Option<Kept<M>> {
+        let kept = self.reservoir.pop_front()?;
+        self.bytes -= (self.weigh)(&kept.msg);
+        Some(kept)
     }
 
     fn count_shed(&self, cx: &Context<Self>, reason: ShedReason) {
@@ -326,16 +337,16 @@ impl<M: Message> Dam<M> {
 
     /// Forwards as far as possible, then schedules a retry.
     fn release(&mut self, cx: &mut Context<Self>) {
-        while let Some(msg) = self.pop() {
-            match self.forward(msg) {
+        while let Some(kept) = self.pop() {
+            match self.forward(kept) {
                 Ok(()) => {}
-                Err((msg, Passage::Gone)) => {
-                    drop(msg);
+                Err((kept, Passage::Gone)) => {
+                    drop(kept);
                     self.lose_receiver(cx);
                 }
-                Err((msg, barred)) => {
-                    self.bytes += (self.weigh)(&msg);
-                    self.reservoir.push_front(msg);
+                Err((kept, barred)) => {
+                    self.bytes += (self.weigh)(&kept.msg);
+                    self.reservoir.push_front(kept);
                     if self.wait_for_capacity(&barred, cx) {
                         break;
                     }
@@ -401,18 +412,20 @@ impl<M: Message> Handler<M> for Dam<M> {
     type Reply = ();
 
     fn handle(&mut self, msg: M, cx: &mut Context<Self>) {
+        let deadline_ns = current::deadline_ns();
+        let kept = Kept { msg, deadline_ns };
         if self.is_waiting || !self.reservoir.is_empty() {
-            self.keep(msg, cx);
+            self.keep(kept, cx);
             return;
         }
-        match self.forward(msg) {
+        match self.forward(kept) {
             Ok(()) => {}
-            Err((msg, Passage::Gone)) => {
-                drop(msg);
+            Err((kept, Passage::Gone)) => {
+                drop(kept);
                 self.lose_receiver(cx);
             }
-            Err((msg, barred)) => {
-                self.keep(msg, cx);
+            Err((kept, barred)) => {
+                self.keep(kept, cx);
                 if !self.wait_for_capacity(&barred, cx) {
                     self.release(cx);
                 }

@@ -105,6 +105,7 @@ mod credit;
 mod current;
 mod dam;
 mod dead_letter;
+mod deadline;
 mod envelope;
 mod error;
 mod gauges;
@@ -152,6 +153,7 @@ pub use builder::SystemBuilder;
 pub use context::Context;
 pub use dam::{Dam, DamBuilder, DamError, DamGauge};
 pub use dead_letter::DeadLetter;
+pub use deadline::without_deadline;
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
 #[cfg(feature = "fault-injection")]

@@ -6,14 +6,17 @@
 
 use std::{
     any::{Any, TypeId},
+    future::{Future, poll_fn},
     marker::PhantomData,
+    pin::pin,
 };
 
 use crate::{
     actor::{Actor, AsyncHandler, Handler, Message},
     context::Context,
+    current::{self, DeadlineScope},
     envelope::{Envelope, Handled, Payload, PayloadSlot, Route, payload_at, take},
-    reply::ReplyPort,
+    reply::{NO_DEADLINE_NS, ReplyPort},
 };
 
 /// An actor that handles messages of type `M`. Implement [`Handler`] or [`AsyncHandler`] instead: either is enough.
@@ -164,6 +167,9 @@ where
         // SAFETY: the caller's promise.
         let (actor, context) =
             unsafe { (&mut *actor.cast::<A>(), &mut *context.cast::<Context<A>>()) };
+        // Without a deadline the scope is not entered: a port without one returns a constant.
+        let deadline_ns = taken.reply.deadline_ns();
+        let _scope = (deadline_ns != NO_DEADLINE_NS).then(|| DeadlineScope::enter(deadline_ns));
         // SAFETY: they are the cell's own, lent by its run.
         unsafe { actor.receive(taken.message, context, taken.reply) };
         Handled::Done
@@ -263,6 +269,7 @@ pub(crate) unsafe fn suspend<M: Message, A: AsyncHandler<M>>(
         actor,
         cx: &raw mut *cx,
     };
+    let deadline_ns = reply.deadline_ns();
     let future = async move {
         let borrowed = borrowed;
         // SAFETY: the caller promises that actor and context are a cell's own. They are not moved for as long
@@ -271,7 +278,23 @@ pub(crate) unsafe fn suspend<M: Message, A: AsyncHandler<M>>(
         let (actor, cx) = unsafe { (&mut *borrowed.actor, &mut *borrowed.cx) };
         reply.reply(AsyncHandler::handle(actor, msg, cx).await);
     };
-    cx.suspend(future);
+    if deadline_ns == NO_DEADLINE_NS {
+        cx.suspend(future);
+    } else {
+        cx.suspend(within_deadline(deadline_ns, future));
+    }
+}
+
+/// Sets the deadline around each poll of `future`, until the future clears it.
+async fn within_deadline<F: Future>(mut deadline_ns: u64, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(move |context| {
+        let _scope = DeadlineScope::enter(deadline_ns);
+        let polled = future.as_mut().poll(context);
+        deadline_ns = current::deadline_ns();
+        polled
+    })
+    .await
 }
 
 /// No message: it has no values, and is not `Send`.

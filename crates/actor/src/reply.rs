@@ -26,6 +26,17 @@ pub(crate) fn deadline_at(deadline: Instant) -> u64 {
     deadline_after(Some(deadline.saturating_duration_since(Instant::now())))
 }
 
+/// A time on the [`clock`] as an [`Instant`].
+pub(crate) fn instant_of(deadline_ns: u64) -> Instant {
+    let (now, now_ns) = (Instant::now(), clock::now_ns());
+    let left = Duration::from_nanos(deadline_ns.saturating_sub(now_ns));
+    let passed = Duration::from_nanos(now_ns.saturating_sub(deadline_ns));
+    // A duration of centuries has no instant.
+    now.checked_add(left)
+        .and_then(|it| it.checked_sub(passed))
+        .unwrap_or(now)
+}
+
 /// Whether a deadline on the [`clock`] has passed. Without a deadline it does not read the clock.
 #[inline]
 pub(crate) fn has_passed(deadline_ns: u64) -> bool {
@@ -37,6 +48,17 @@ pub trait ReplyPort<R>: Send + 'static {
     /// Whether the message is a tell: no result is expected.
     #[doc(hidden)]
     const IS_TELL: bool;
+
+    /// Whether it is a tell that gets a deadline where the handler that sends it has one.
+    #[doc(hidden)]
+    const INHERITS_DEADLINE: bool = false;
+
+    /// The deadline on the clock, which the handler's own asks and tells inherit.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn deadline_ns(&self) -> u64 {
+        NO_DEADLINE_NS
+    }
 
     /// The reason why the result is no longer wanted, if it is not.
     #[doc(hidden)]
@@ -52,6 +74,7 @@ pub struct NoReply;
 
 impl<R> ReplyPort<R> for NoReply {
     const IS_TELL: bool = true;
+    const INHERITS_DEADLINE: bool = true;
 
     #[inline(always)]
     fn unwanted(&self) -> Option<ShedReason> {
@@ -73,6 +96,11 @@ pub struct NoReplyUntil {
 
 impl<R> ReplyPort<R> for NoReplyUntil {
     const IS_TELL: bool = true;
+
+    #[inline]
+    fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
 
     fn unwanted(&self) -> Option<ShedReason> {
         has_passed(self.deadline_ns).then_some(ShedReason::Expired)
@@ -98,6 +126,11 @@ impl<R> std::fmt::Debug for ReplySlot<R> {
 
 impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
     const IS_TELL: bool = false;
+
+    #[inline]
+    fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
 
     fn unwanted(&self) -> Option<ShedReason> {
         // The deadline first: a caller that got `Expired` has dropped its end by now.

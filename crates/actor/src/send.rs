@@ -3,7 +3,6 @@
 use std::{
     future::Future,
     hint,
-    marker::PhantomData,
     pin::Pin,
     task::{Context, Poll, Waker},
     thread,
@@ -20,7 +19,8 @@ use crate::{
     envelope::{Envelope, Payload},
     error::TellError,
     outbox,
-    reply::{NO_DEADLINE_NS, NoReply},
+    receives::{self, Receives},
+    reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplyPort},
     waiters::{Wait, WaitKey, Waiter},
 };
 
@@ -31,7 +31,8 @@ pub type RecipientSendFuture<M> = Pin<Box<dyn Future<Output = Result<(), TellErr
 #[must_use = "nothing is sent before the future is polled"]
 pub struct SendFuture<A: Actor, M> {
     pending: PendingSend<A>,
-    message: PhantomData<fn() -> M>,
+    /// Takes the message out of the envelope.
+    open: fn(Envelope) -> M,
 }
 
 impl<A: Actor, M> std::fmt::Debug for SendFuture<A, M> {
@@ -40,11 +41,20 @@ impl<A: Actor, M> std::fmt::Debug for SendFuture<A, M> {
     }
 }
 
-impl<A: Actor, M> SendFuture<A, M> {
-    pub(crate) fn new(to: ActorRef<A>, lane: usize, envelope: Envelope) -> Self {
+impl<A: Receives<M>, M: Message> SendFuture<A, M> {
+    pub(crate) fn new(to: ActorRef<A>, lane: usize, msg: M) -> Self {
+        match current::deadline_ns() {
+            NO_DEADLINE_NS => Self::with_port(to, lane, msg, NoReply),
+            deadline_ns => Self::with_port(to, lane, msg, NoReplyUntil { deadline_ns }),
+        }
+    }
+
+    fn with_port<P: ReplyPort<A::Reply>>(to: ActorRef<A>, lane: usize, msg: M, port: P) -> Self {
+        let envelope = receives::envelope::<A, M, P>(msg, port);
         Self {
             pending: PendingSend::new(to, lane, envelope, false),
-            message: PhantomData,
+            // SAFETY: it is called with the envelope made above, which has this payload.
+            open: |envelope| unsafe { envelope.open::<Payload<M, P>>() }.message,
         }
     }
 }
@@ -53,12 +63,9 @@ impl<A: Actor, M: Message> Future for SendFuture<A, M> {
     type Output = Result<(), TellError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.pending.poll(context).map(|outcome| {
-            outcome.map_err(|refused| {
-                // SAFETY: `ActorRef::send_lane` made the envelope with these types.
-                refused.map(|envelope| unsafe { envelope.open::<Payload<M, NoReply>>() }.message)
-            })
-        })
+        let open = self.open;
+        let outcome = self.pending.poll(context);
+        outcome.map(|outcome| outcome.map_err(|refused| refused.map(open)))
     }
 }
 

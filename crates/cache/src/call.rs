@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use freeboard_actor::{Message, Recipient};
+use freeboard_actor::{Message, Recipient, without_deadline};
 use futures_channel::oneshot;
 
 use crate::{error::CacheError, metrics::CacheGauges};
@@ -83,7 +83,9 @@ impl<T: 'static> Call<T> {
     ) {
         let (to, gauges) = (to.clone(), self.gauges);
         let tell = move |outcome| {
-            if to.try_tell(message(outcome)).is_err() {
+            let message = message(outcome);
+            // It may be told at once, in the handler that makes the call.
+            if without_deadline(|| to.try_tell(message)).is_err() {
                 gauges.replies_refused.add(1);
             }
         };

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use freeboard_actor::{Message, Recipient};
+use freeboard_actor::{Message, Recipient, without_deadline};
 use freeboard_meter::now_ns;
 use futures_channel::oneshot;
 
@@ -127,8 +127,11 @@ impl<T: 'static> Request<'_, T> {
         message: impl FnOnce(Result<T, RedisError>) -> M + Send + 'static,
     ) {
         let (to, decode) = (to.clone(), self.decode);
-        let tell =
-            move |outcome: ReplyResult| to.try_tell(message(outcome.and_then(decode))).is_ok();
+        let tell = move |outcome: ReplyResult| {
+            let message = message(outcome.and_then(decode));
+            // A failure may be told at once, in the handler that sends the request.
+            without_deadline(|| to.try_tell(message)).is_ok()
+        };
         self.send(Reply::Call(Box::new(tell)));
     }
 

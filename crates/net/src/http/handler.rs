@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use freeboard_actor::Recipient;
+use freeboard_actor::{Recipient, without_deadline};
 use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 
 /// Handles the requests of a server.
@@ -79,10 +79,12 @@ impl Reply {
             return;
         };
         // A connection awaits at most one response, so its lane has capacity unless it has terminated.
-        let _ = connection.try_tell(HandlerResponse {
+        let response = HandlerResponse {
             number: self.number,
             response,
-        });
+        };
+        // The connection waits for it even after the deadline of the handler that replies.
+        let _ = without_deadline(|| connection.try_tell(response));
     }
 }
 

@@ -27,6 +27,7 @@ use crate::poller::{Poller, mio::net::TcpStream};
 use bytes::Bytes;
 use freeboard_actor::{
     Actor, ActorRef, Context, Handler, Recipient, SpawnError, SpawnOptions, System,
+    without_deadline,
 };
 use freeboard_flow::LaneConfig;
 
@@ -237,8 +238,9 @@ impl Connection {
 
     fn notify_owner(&self, event: Event, cx: &Context<Self>) {
         let connection = cx.actor_ref();
-        // A terminated owner needs no events.
-        let _ = self.owner.tell(ConnectionEvent { connection, event });
+        let event = ConnectionEvent { connection, event };
+        // A terminated owner needs no events. The others come even if a write's deadline has passed.
+        let _ = without_deadline(|| self.owner.tell(event));
     }
 
     fn ready(&mut self, cx: &mut Context<Self>) {

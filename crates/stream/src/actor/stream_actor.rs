@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     AppendError, OpenError, StreamOptions, StreamSnapshot, StreamWriter, Ticket, TicketError,
 };
-use freeboard_actor::{Actor, AsyncHandler, Context, Handler};
+use freeboard_actor::{Actor, AsyncHandler, Context, Handler, without_deadline};
 
 /// Appends a record. The reply is its [`Ticket`], or why it was not accepted. Without a reply (`tell`), it is appended
 /// and nobody waits.
@@ -66,7 +66,7 @@ impl AsyncHandler<Append> for StreamActor {
         let appended = self.stream.append_async(&append.0).await;
         if matches!(appended, Err(AppendError::Down)) {
             // Refused only if the actor terminates anyway.
-            let _ = cx.actor_ref().tell(Fail);
+            let _ = without_deadline(|| cx.actor_ref().tell(Fail));
         }
         appended
     }
