@@ -1,6 +1,6 @@
 //! The context: the operations of an actor while it handles a message.
 
-use std::{future::Future, io, ptr::NonNull, time::Duration};
+use std::{fmt, future::Future, io, ptr::NonNull, time::Duration};
 
 use freeboard_flow::{MAX_LANES, ShedReason};
 use freeboard_queue::Barrier;
@@ -30,6 +30,8 @@ use crate::{
 pub(crate) enum StopRequest {
     Now,
     Drained,
+    /// Its reason is in the relations.
+    Fail,
 }
 
 /// Whether a timer repeats.
@@ -57,8 +59,8 @@ unsafe impl<A: Actor> Send for Context<A> {}
 // SAFETY: as above; through a shared context only the cell's shared part is reached.
 unsafe impl<A: Actor> Sync for Context<A> {}
 
-impl<A: Actor> std::fmt::Debug for Context<A> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<A: Actor> fmt::Debug for Context<A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Context")
             .field("stop", &self.stop)
@@ -256,7 +258,35 @@ impl<A: Actor> Context<A> {
 
     /// Stops the actor after the current message; queued messages are shed as stopped. Its outbox is delivered.
     pub fn stop(&mut self) {
-        self.stop = Some(StopRequest::Now);
+        if self.stop != Some(StopRequest::Fail) {
+            self.stop = Some(StopRequest::Now);
+        }
+    }
+
+    /// Fails the actor after the current handler or hook: its supervision decides, as after a panic. Unlike after a
+    /// panic, the handler's reply is delivered and the message counts as handled. Of several errors of one handler the
+    /// first counts; it also overrides a stop. An async handler continues until its future is complete.
+    pub fn fail(&mut self, error: impl fmt::Display) {
+        if self.stop == Some(StopRequest::Fail) {
+            return;
+        }
+        // Formatted before the lock is taken.
+        let reason = format!("{error:#}");
+        let mut relations = self.cell().core().lock_relations();
+        relations.get_or_insert_default().failure = Some(reason);
+        drop(relations);
+        self.stop = Some(StopRequest::Fail);
+    }
+
+    /// [`Context::fail`] if the result is an error; returns the result, which can be the reply.
+    ///
+    /// # Errors
+    /// That of `result`.
+    pub fn fail_on_err<T, E: fmt::Display>(&mut self, result: Result<T, E>) -> Result<T, E> {
+        if let Err(error) = &result {
+            self.fail(error);
+        }
+        result
     }
 
     /// Stops the actor once all queued messages are handled. The mailbox closes now, also for the actor itself.

@@ -3,7 +3,7 @@
 //! An [`Actor`] has a [`Handler`] (or an [`AsyncHandler`]) per message type. [`System::spawn`] gives
 //! an [`ActorRef`], which sends messages and asks from any thread and any async runtime. Each actor
 //! has a mailbox of one to eight lanes; each lane has a hard bound and an overload policy
-//! ([`SpawnOptions`]). A supervision directive decides what follows a panic ([`Supervision`]).
+//! ([`SpawnOptions`]). A supervision directive decides what follows a failure ([`Supervision`]).
 //! [`System::snapshot`] reads all counters. A [`Group`] routes messages to several actors by a
 //! [`Router`]. A [`Dam`] throttles the messages to an actor that cannot keep up.
 //!
@@ -172,6 +172,6 @@ pub use reply::{NoReply, NoReplyUntil, ReplyPort, ReplySlot};
 pub use send::{RecipientSendFuture, SendFuture};
 pub use shutdown::{ShutdownReport, Unfinished};
 pub use spawn::SpawnError;
-pub use supervision::{Directive, Failure, Supervision};
+pub use supervision::{Directive, Failure, FailureKind, Supervision};
 pub use system::{BuildError, NoRuntime, System, WeakSystem};
 pub use termination::{ExitReason, Terminated};

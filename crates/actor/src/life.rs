@@ -1,6 +1,7 @@
 //! The life cycle of an actor: start, failure, restart, stop.
 
 use std::{
+    any::Any,
     collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
@@ -15,11 +16,12 @@ use crate::{
     actor::Actor,
     catch_panic,
     cell::Cell,
+    context::StopRequest,
     core::{self, Core},
     core_ref::CoreRef,
     outbox::{self, Settled},
-    run::{Body, Life, Step},
-    supervision::{Directive, Failure, panic_text},
+    run::{Body, Handling, Life, Step},
+    supervision::{Directive, Failure, FailureKind, panic_text},
     termination::ExitReason,
 };
 
@@ -45,29 +47,61 @@ impl<A: Actor> Body<A> {
                 self.life = Life::Active;
                 self.has_started = true;
             }
-            Err(panic) => {
-                self.fail(cell, panic_text(&*panic));
-                catch_panic::drop_payload(panic);
-            }
+            Err(panic) => self.fail_panicked(cell, panic),
         }
+        self.adopt_failure(cell, None);
     }
 
-    /// The actor panicked, or a child escalated its failure: supervision decides.
-    pub(crate) fn fail(&mut self, cell: &Cell<A>, panic: String) {
+    /// User code panicked.
+    pub(crate) fn fail_panicked(&mut self, cell: &Cell<A>, panic: Box<dyn Any + Send>) {
+        self.fail(cell, None, FailureKind::Panic, panic_text(&*panic));
+        catch_panic::drop_payload(panic);
+    }
+
+    /// Fails the actor if its handler or hook, which has returned, called [`crate::Context::fail`]. `handled` is the
+    /// message, if it was one.
+    pub(crate) fn adopt_failure(&mut self, cell: &Cell<A>, handled: Option<Handling>) {
+        // SAFETY: this thread runs the actor, and holds no other reference to its context.
+        let request = unsafe { (*cell.context()).stop };
+        if request != Some(StopRequest::Fail) {
+            return;
+        }
+        let mut relations = cell.core().lock_relations();
+        let reason = relations.as_mut().and_then(|it| it.failure.take());
+        drop(relations);
+        self.fail(
+            cell,
+            handled,
+            FailureKind::Error,
+            reason.unwrap_or_default(),
+        );
+    }
+
+    /// The actor failed, or a child escalated its failure: supervision decides. `handled` is the message whose handler
+    /// has returned; a message that is still being handled is shed.
+    pub(crate) fn fail(
+        &mut self,
+        cell: &Cell<A>,
+        handled: Option<Handling>,
+        kind: FailureKind,
+        reason: String,
+    ) {
         let core = cell.core();
-        let handling = self.handling.take();
+        let interrupted = self.handling.take();
+        let message = handled.as_ref().or(interrupted.as_ref());
         let failure = Failure {
             actor: core.id(),
             name: core.options().name.as_deref().map(str::to_owned),
             actor_type: core.type_name(),
-            message_type: handling.as_ref().map(|handling| (handling.type_name)()),
-            panic,
+            message_type: message.map(|message| (message.type_name)()),
+            kind,
+            reason,
             restarts: core.restarts(),
         };
-        if let Some(handling) = handling
-            && let Some(lane) = handling.lane
+        if let Some(interrupted) = interrupted
+            && let Some(lane) = interrupted.lane
         {
-            core.shed_consumed(lane, handling.type_name, ShedReason::HandlerPanicked);
+            core.shed_consumed(lane, interrupted.type_name, ShedReason::HandlerPanicked);
         }
         core.system.report(&failure);
         self.has_started = false;
@@ -87,7 +121,10 @@ impl<A: Actor> Body<A> {
                 }
                 self.stop(core, ExitReason::Escalated);
             }
-            Directive::Restart | Directive::Stop => self.stop(core, ExitReason::Panicked),
+            Directive::Restart | Directive::Stop if kind == FailureKind::Panic => {
+                self.stop(core, ExitReason::Panicked);
+            }
+            Directive::Restart | Directive::Stop => self.stop(core, ExitReason::Failed),
         }
     }
 
@@ -262,9 +299,9 @@ impl<A: Actor> Body<A> {
         let Some(actor) = actor.as_mut() else {
             return;
         };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| actor.stopped(context))) {
-            self.fail(cell, panic_text(&*panic));
-            catch_panic::drop_payload(panic);
+        match catch_unwind(AssertUnwindSafe(|| actor.stopped(context))) {
+            Ok(()) => self.adopt_failure(cell, None),
+            Err(panic) => self.fail_panicked(cell, panic),
         }
     }
 }

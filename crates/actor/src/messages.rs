@@ -20,7 +20,6 @@ use crate::{
     mailbox::MailboxLane,
     run::{Body, Handling},
     span::HandleSpan,
-    supervision::panic_text,
 };
 
 /// Why the handling of messages paused.
@@ -62,13 +61,13 @@ impl<A: Actor> Body<A> {
                 // Once per batch: no user code runs between two messages.
                 // SAFETY: as in `handle`.
                 if unsafe { (*cell.context()).suspended.is_none() } {
-                    self.handling = None;
+                    let handled = self.handling.take();
+                    self.adopt_failure(cell, handled);
                 }
                 pause
             }
             Err(panic) => {
-                self.fail(cell, panic_text(&*panic));
-                catch_panic::drop_payload(panic);
+                self.fail_panicked(cell, panic);
                 Pause::Attention
             }
         }
@@ -243,9 +242,7 @@ impl<A: Actor> Body<A> {
                 };
             }
             // SAFETY: as in `handle`.
-            if unsafe { (*cell.context()).suspended.is_none() } {
-                self.handling = None;
-            } else {
+            if unsafe { (*cell.context()).suspended.is_some() } {
                 self.suspended_span = span;
             }
             if !budget.spend() {

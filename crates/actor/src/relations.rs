@@ -42,6 +42,8 @@ pub(crate) struct Relations {
     pub(crate) watchers: Vec<(Watcher, OnEnd)>,
     /// Notices to be handled before messages, such as terminations of watched actors: at most one per watch.
     pub(crate) notices: VecDeque<Envelope>,
+    /// The reason that [`crate::Context::fail`] was given, until the handler returns.
+    pub(crate) failure: Option<String>,
     /// Failures that children escalated.
     pub(crate) escalated: Vec<Failure>,
     pub(crate) timers: HashSet<TimerKey>,

@@ -35,7 +35,6 @@ use crate::{
     messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
     span::HandleSpan,
-    supervision::panic_text,
     termination::ExitReason,
 };
 
@@ -297,7 +296,12 @@ impl<A: Actor> Body<A> {
                 && self.life == Life::Active
             {
                 self.drop_suspended();
-                self.fail(cell, format!("a child escalated: {child}"));
+                self.fail(
+                    cell,
+                    None,
+                    child.kind,
+                    format!("a child escalated: {child}"),
+                );
             }
         }
         if signals.contains(core::STOP) {
@@ -326,8 +330,7 @@ impl<A: Actor> Body<A> {
         // SAFETY: this thread runs the actor.
         unsafe { outbox::settle(cell.core()) }.unwrap_or_else(|panic| {
             self.drop_suspended();
-            self.fail(cell, panic_text(&*panic));
-            catch_panic::drop_payload(panic);
+            self.fail_panicked(cell, panic);
             Settled::Empty
         })
     }
@@ -343,14 +346,15 @@ impl<A: Actor> Body<A> {
     /// Executes the actor's requests to its context.
     fn adopt_requests(&mut self, cell: &Cell<A>) {
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
-        let stop = unsafe { (*cell.context()).stop.take() };
-        match stop {
+        let stop = unsafe { &mut (*cell.context()).stop };
+        match stop.take_if(|stop| *stop != StopRequest::Fail) {
             Some(StopRequest::Now) => self.stop(cell.core(), ExitReason::Stopped),
             Some(StopRequest::Drained) => {
                 cell.core().mailbox.close();
                 self.is_draining = true;
             }
-            None => {}
+            // `adopt_failure` executes it, once the handler has returned.
+            Some(StopRequest::Fail) | None => {}
         }
     }
 
@@ -369,9 +373,10 @@ impl<A: Actor> Body<A> {
         if self.suspended.is_some() {
             match self.poll_suspended(cell) {
                 Ok(true) => {
-                    self.finish_suspended(core);
+                    let handled = self.finish_suspended(core);
+                    self.adopt_failure(cell, handled);
                     self.adopt_requests(cell);
-                    if self.is_stopping() {
+                    if self.life != Life::Active {
                         return None;
                     }
                 }
@@ -396,8 +401,7 @@ impl<A: Actor> Body<A> {
                 }
                 Err(panic) => {
                     self.drop_suspended();
-                    self.fail(cell, panic_text(&*panic));
-                    catch_panic::drop_payload(panic);
+                    self.fail_panicked(cell, panic);
                     return None;
                 }
             }
@@ -432,14 +436,15 @@ impl<A: Actor> Body<A> {
         }))
     }
 
-    /// Completes the async handler's message.
-    fn finish_suspended(&mut self, core: &Core) {
+    /// Completes the async handler's message, and returns it.
+    fn finish_suspended(&mut self, core: &Core) -> Option<Handling> {
         self.drop_suspended();
         // An ask that the future moved elsewhere no longer belongs to this actor.
         core.set_asking(None);
-        let lane = self.handling.take().and_then(|handling| handling.lane);
-        if let Some(lane) = lane {
+        let handling = self.handling.take();
+        if let Some(lane) = handling.as_ref().and_then(|handling| handling.lane) {
             core.mailbox.lane(lane).gauges.handled.bump(1);
         }
+        handling
     }
 }

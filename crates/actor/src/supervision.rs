@@ -1,4 +1,4 @@
-//! Supervision: the reaction to an actor's panic.
+//! Supervision: the reaction to an actor's failure, which is a panic or an error ([`crate::Context::fail`]).
 //!
 //! It is part of the [`crate::SpawnOptions`]: a fixed directive, or a function that decides per failure. Restarts
 //! have a back-off and a limit per time, as in OTP's supervisors; beyond the limit the actor is stopped.
@@ -20,20 +20,32 @@ pub enum Directive {
     Escalate,
 }
 
-/// One panic of an actor.
+/// How an actor failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// User code panicked.
+    Panic,
+    /// An error: [`crate::Context::fail`], or a start that failed.
+    Error,
+}
+
+/// One failure of an actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The actor that panicked.
+    /// The actor that failed.
     pub actor: ActorId,
     /// Its name, if it has one.
     pub name: Option<String>,
     /// Name of its type.
     pub actor_type: &'static str,
+    /// A panic or an error. An escalated failure keeps the child's kind.
+    pub kind: FailureKind,
     /// Type of the message it was handling; `None` in a hook or the factory.
     pub message_type: Option<&'static str>,
-    /// The panic message.
-    pub panic: String,
+    /// The panic message, or the error's text.
+    pub reason: String,
     /// Earlier restarts of the actor.
     pub restarts: u32,
 }
@@ -45,11 +57,15 @@ impl fmt::Display for Failure {
             write!(formatter, " \"{name}\"")?;
         }
         write!(formatter, " ({})", self.actor)?;
+        formatter.write_str(match self.kind {
+            FailureKind::Panic => " panicked",
+            FailureKind::Error => " failed",
+        })?;
         match self.message_type {
-            Some(message_type) => write!(formatter, " panicked on {message_type}: ")?,
-            None => formatter.write_str(" panicked outside a message: ")?,
+            Some(message_type) => write!(formatter, " on {message_type}: ")?,
+            None => formatter.write_str(" outside a message: ")?,
         }
-        formatter.write_str(&self.panic)
+        formatter.write_str(&self.reason)
     }
 }
 
@@ -68,7 +84,7 @@ enum Decision {
     PerFailure(Arc<dyn Fn(&Failure) -> Directive + Send + Sync>),
 }
 
-/// The reaction to a panic of an actor, with the back-off and the limit of restarts. The default stops the actor.
+/// The reaction to a failure of an actor, with the back-off and the limit of restarts. The default stops the actor.
 #[derive(Clone)]
 pub struct Supervision {
     decision: Decision,
@@ -117,7 +133,7 @@ impl Supervision {
         matches!(self.decision, Decision::Always(Directive::Restart))
     }
 
-    /// A failed actor is stopped, and its parent fails as if it had panicked.
+    /// A failed actor is stopped, and its parent fails, too.
     pub fn escalate() -> Self {
         Self::new(Decision::Always(Directive::Escalate))
     }

@@ -12,9 +12,11 @@ pub enum ExitReason {
     Drained,
     /// It panicked, and its supervision stopped it.
     Panicked,
+    /// It failed with an error ([`crate::Context::fail`], or a start that failed), and its supervision stopped it.
+    Failed,
     /// It exceeded its restart limit.
     RestartLimit,
-    /// It panicked, and the failure was escalated to its parent.
+    /// It failed, and the failure was escalated to its parent.
     Escalated,
 }
 
@@ -31,10 +33,17 @@ pub struct Terminated {
 }
 
 impl ExitReason {
-    pub(crate) const ALL: [Self; 5] = [
+    /// Whether the actor failed, in contrast to one that was stopped.
+    #[must_use]
+    pub const fn is_abnormal(self) -> bool {
+        !matches!(self, Self::Stopped | Self::Drained)
+    }
+
+    pub(crate) const ALL: [Self; 6] = [
         Self::Stopped,
         Self::Drained,
         Self::Panicked,
+        Self::Failed,
         Self::RestartLimit,
         Self::Escalated,
     ];

@@ -17,6 +17,7 @@ mod dam_reservoir;
 mod deadlines;
 mod delivery;
 mod drops;
+mod failing;
 mod fairness;
 mod group_faults;
 mod groups;

@@ -136,7 +136,7 @@ fn a_payload_whose_drop_panics_is_let_go() {
     let (bomb, _) = probe(&system);
     act(&bomb, |_| std::panic::panic_any(BadDrop));
     assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
-    assert_eq!(failures.all()[0].panic, "a panic without text");
+    assert_eq!(failures.all()[0].reason, "a panic without text");
     check_served(&system, 1);
 }
 

@@ -376,7 +376,7 @@ fn panics_during_a_shutdown_are_in_its_report() {
     assert!(!report.is_clean());
     assert_eq!(report.failures.len(), 16, "the first of them");
     for failure in &report.failures {
-        assert!(failure.panic.starts_with("in stopped"), "{failure:?}");
+        assert!(failure.reason.starts_with("in stopped"), "{failure:?}");
     }
 }
 

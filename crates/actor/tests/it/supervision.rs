@@ -139,7 +139,7 @@ fn the_message_that_panicked_is_reported() {
     assert_eq!(failure.actor, actor.id());
     assert_eq!(failure.name.as_deref(), Some("fragile"));
     assert_eq!(failure.message_type, Some(message_type));
-    assert_eq!(failure.panic, "the text");
+    assert_eq!(failure.reason, "the text");
     assert_eq!(failure.restarts, 0);
     assert!(failure.to_string().contains("the text"));
     assert_eq!(letters.all(), [(ShedReason::HandlerPanicked, message_type)]);
@@ -193,7 +193,7 @@ fn a_decision_is_made_per_failure() {
     let noted = asked.clone();
     let decide = Supervision::decide(move |failure| {
         noted.push(failure.clone());
-        match failure.panic.as_str() {
+        match failure.reason.as_str() {
             "restart" => Directive::Restart,
             _ => Directive::Stop,
         }
