@@ -1,8 +1,9 @@
-//! The traits that users implement: [`Actor`], and [`Handler`] or [`AsyncHandler`] for each message type.
+//! The traits that users implement: [`Actor`], and [`Handler`], [`AsyncHandler`] or [`DeferredHandler`] for each message
+//! type.
 
 use std::future::Future;
 
-use crate::{context::Context, receives, reply::ReplyPort};
+use crate::{context::Context, deferred::Deferred, receives, reply::ReplyPort};
 
 /// A type that can be sent. Implemented for every `Send + 'static` type.
 pub trait Message: Send + 'static {}
@@ -29,9 +30,10 @@ pub trait Actor: Sized + Send + 'static {
 
 /// Handles messages of type `M`, running to completion.
 ///
-/// Per message type an actor has a `Handler` or an [`AsyncHandler`], not both: the compiler reports the second as a
-/// conflicting implementation (E0119), because each `Handler` is an [`AsyncHandler`] too. Where both traits are in
-/// scope, a handler calls another one of its actor as `Handler::handle(self, msg, cx)`.
+/// Per message type an actor has a `Handler`, an [`AsyncHandler`] or a [`DeferredHandler`], and only one of them: the
+/// compiler reports the second as a conflicting implementation (E0119), because each `Handler` is an [`AsyncHandler`]
+/// too, and each [`AsyncHandler`] a [`DeferredHandler`]. Where several of these traits are in scope, a handler calls
+/// another one of its actor as `Handler::handle(self, msg, cx)`.
 ///
 /// ```
 /// use freeboard_actor::{Actor, Context, Handler};
@@ -52,7 +54,7 @@ pub trait Actor: Sized + Send + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no `Handler` for messages of type `{M}`",
     label = "`{Self}` has no handler for `{M}`",
-    note = "implement `Handler<{M}>`; to be told or asked, an `AsyncHandler<{M}>` is enough"
+    note = "implement `Handler<{M}>`; to be told or asked, an `AsyncHandler<{M}>` or a `DeferredHandler<{M}>` is enough"
 )]
 pub trait Handler<M: Message>: Actor {
     /// The reply to an ask; `()` for messages that are only told.
@@ -75,7 +77,7 @@ pub trait Handler<M: Message>: Actor {
 /// it is polled inside that runtime's context. Without one, tokio's timers and sockets panic: build
 /// the system inside the runtime, or with [`crate::SystemBuilder::tokio`].
 ///
-/// Per message type an actor has a [`Handler`] or an `AsyncHandler`, not both. The message type may not be a bare type
+/// Per message type an actor has one of [`Handler`], `AsyncHandler` and [`DeferredHandler`]. The message type may not be a bare type
 /// parameter, as in `impl<M: Message> AsyncHandler<M> for Relay<M>`: give it a type around it, `Relayed<M>`.
 ///
 /// ```
@@ -117,5 +119,54 @@ pub trait AsyncHandler<M: Message>: Actor {
     unsafe fn run<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
         // SAFETY: the caller's promise.
         unsafe { receives::suspend(self, msg, cx, reply) };
+    }
+}
+
+/// Handles messages of type `M`, running to completion, and replies at any later time, by a [`Deferred`]: from another
+/// handler, a future, a thread, or through another actor ([`Context::forward`]). The asker writes the same
+/// `actor.ask(msg)` and gets `Reply`.
+///
+/// The message counts as handled when the handler returns. For a message that was told, the [`Deferred`] does nothing.
+///
+/// Per message type an actor has one of [`Handler`], [`AsyncHandler`] and `DeferredHandler`. As for an
+/// [`AsyncHandler`], the message type may not be a bare type parameter.
+///
+/// ```
+/// use std::{fs, io, thread};
+///
+/// use freeboard_actor::{Actor, Context, Deferred, DeferredHandler};
+///
+/// struct Files;
+/// struct Read(String);
+///
+/// impl Actor for Files {}
+///
+/// impl DeferredHandler<Read> for Files {
+///     type Reply = io::Result<String>;
+///     fn handle(&mut self, read: Read, reply: Deferred<Self::Reply>, _cx: &mut Context<Self>) {
+///         // The actor handles other messages meanwhile.
+///         thread::spawn(move || reply.reply(fs::read_to_string(read.0)));
+///     }
+/// }
+/// ```
+pub trait DeferredHandler<M: Message>: Actor {
+    /// The reply to an ask.
+    type Reply: Send + 'static;
+
+    /// Handles one message. A panic is caught and passed to the actor's supervision; unless it has replied, the asker
+    /// gets an error.
+    fn handle(&mut self, msg: M, reply: Deferred<Self::Reply>, cx: &mut Context<Self>);
+
+    /// As [`Handler::coalesce_key`].
+    fn coalesce_key(msg: &M) -> Option<u64> {
+        let _ = msg;
+        None
+    }
+
+    /// # Safety
+    /// As [`receives::Receives::receive`].
+    #[doc(hidden)]
+    unsafe fn run<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
+        self.handle(msg, reply.into_deferred(), cx);
     }
 }

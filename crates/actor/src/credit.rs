@@ -11,6 +11,7 @@ use freeboard_flow::ShedReason;
 
 use crate::{
     current,
+    deferred::Deferred,
     reply::{ReplyPort, has_passed},
     sync::{AtomicBool, AtomicU64, Ordering},
 };
@@ -85,7 +86,7 @@ impl Drop for Receipt {
     }
 }
 
-impl<R> ReplyPort<R> for Receipt {
+impl<R: 'static> ReplyPort<R> for Receipt {
     const IS_TELL: bool = true;
 
     fn deadline_ns(&self) -> u64 {
@@ -98,5 +99,12 @@ impl<R> ReplyPort<R> for Receipt {
 
     fn reply(self, result: R) {
         drop(result);
+    }
+
+    fn into_deferred(self) -> Deferred<R>
+    where
+        R: Send,
+    {
+        Deferred::dam(self)
     }
 }

@@ -1,6 +1,6 @@
 //! Actors: handlers, mailboxes with overload policies, ask, supervision, groups and dams.
 //!
-//! An [`Actor`] has a [`Handler`] (or an [`AsyncHandler`]) per message type. [`System::spawn`] gives
+//! An [`Actor`] has a [`Handler`] (or an [`AsyncHandler`], or a [`DeferredHandler`]) per message type. [`System::spawn`] gives
 //! an [`ActorRef`], which sends messages and asks from any thread and any async runtime. Each actor
 //! has a mailbox of one to eight lanes; each lane has a hard bound and an overload policy
 //! ([`SpawnOptions`]). A supervision directive decides what follows a failure ([`Supervision`]).
@@ -106,6 +106,7 @@ mod current;
 mod dam;
 mod dead_letter;
 mod deadline;
+mod deferred;
 mod envelope;
 mod error;
 mod gauges;
@@ -145,7 +146,7 @@ mod sync {
 
 use freeboard_sched::catch_panic;
 
-pub use actor::{Actor, AsyncHandler, Handler, Message};
+pub use actor::{Actor, AsyncHandler, DeferredHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};
 pub use actor_stats::{ActorDetail, ActorLatencies, ActorStats, StatsDetail};
 pub use ask::{Ask, AskFuture};
@@ -154,6 +155,7 @@ pub use context::Context;
 pub use dam::{Dam, DamBuilder, DamError, DamGauge};
 pub use dead_letter::DeadLetter;
 pub use deadline::without_deadline;
+pub use deferred::Deferred;
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
 #[cfg(feature = "fault-injection")]

@@ -1,25 +1,28 @@
-//! The bridge between the two handler traits and the mailbox: an actor *receives* a message type if
-//! it has a [`Handler`] or an [`AsyncHandler`] for it.
+//! The bridge between the three handler traits and the mailbox: an actor *receives* a message type if
+//! it has a [`Handler`], an [`AsyncHandler`] or a [`DeferredHandler`] for it.
 //!
-//! Each [`Handler`] is an [`AsyncHandler`], too. Therefore the compiler rejects an actor that implements both for
-//! one message type.
+//! Each [`Handler`] is an [`AsyncHandler`] too, and each [`AsyncHandler`] a [`DeferredHandler`]. Therefore the compiler
+//! rejects an actor that implements two of them for one message type.
 
 use std::{
     any::{Any, TypeId},
     future::{Future, poll_fn},
     marker::PhantomData,
     pin::pin,
+    task::{Context as TaskContext, Poll, Waker},
 };
 
 use crate::{
-    actor::{Actor, AsyncHandler, Handler, Message},
+    actor::{Actor, AsyncHandler, DeferredHandler, Handler, Message},
     context::Context,
     current::{self, DeadlineScope},
+    deferred::Deferred,
     envelope::{Envelope, Handled, Payload, PayloadSlot, Route, payload_at, take},
     reply::{NO_DEADLINE_NS, ReplyPort},
 };
 
-/// An actor that handles messages of type `M`. Implement [`Handler`] or [`AsyncHandler`] instead: either is enough.
+/// An actor that handles messages of type `M`. Implement [`Handler`], [`AsyncHandler`] or [`DeferredHandler`] instead:
+/// either is enough.
 ///
 /// Generic code over actors takes it as its bound, or a [`crate::Recipient`], which hides the actor's type as well.
 ///
@@ -64,7 +67,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle messages of type `{M}`",
     label = "`{Self}` has no handler for `{M}`",
-    note = "implement `Handler<{M}>` or `AsyncHandler<{M}>` for `{Self}`"
+    note = "implement `Handler<{M}>`, `AsyncHandler<{M}>` or `DeferredHandler<{M}>` for `{Self}`"
 )]
 pub trait Receives<M>: Actor {
     /// The reply to an ask.
@@ -84,11 +87,11 @@ pub trait Receives<M>: Actor {
     fn coalesce_key_of(msg: &M) -> Option<u64>;
 }
 
-impl<M: Message, A: AsyncHandler<M>> Receives<M> for A {
-    type Reply = <A as AsyncHandler<M>>::Reply;
+impl<M: Message, A: DeferredHandler<M>> Receives<M> for A {
+    type Reply = <A as DeferredHandler<M>>::Reply;
 
     /// # Safety
-    /// As [`AsyncHandler::run`].
+    /// As [`DeferredHandler::run`].
     #[inline]
     unsafe fn receive<P: ReplyPort<Self::Reply>>(
         &mut self,
@@ -97,15 +100,40 @@ impl<M: Message, A: AsyncHandler<M>> Receives<M> for A {
         reply: P,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { self.run(msg, cx, reply) };
+        unsafe { DeferredHandler::run(self, msg, cx, reply) };
     }
 
     fn coalesce_key_of(msg: &M) -> Option<u64> {
-        <A as AsyncHandler<M>>::coalesce_key(msg)
+        <A as DeferredHandler<M>>::coalesce_key(msg)
     }
 }
 
-// The parameter's name is for the error that reports this implementation as the conflicting one.
+// The parameters' names are for the errors that report these implementations as the conflicting ones.
+impl<ActorWithHandler: AsyncHandler<M>, M: Message> DeferredHandler<M> for ActorWithHandler {
+    type Reply = <Self as AsyncHandler<M>>::Reply;
+
+    /// Only user code calls it: the run calls [`DeferredHandler::run`].
+    fn handle(&mut self, msg: M, reply: Deferred<Self::Reply>, cx: &mut Context<Self>) {
+        let future = pin!(AsyncHandler::handle(self, msg, cx));
+        let Poll::Ready(result) = future.poll(&mut TaskContext::from_waker(Waker::noop())) else {
+            panic!("an async handler that has to wait cannot be called as a deferred one");
+        };
+        reply.reply(result);
+    }
+
+    fn coalesce_key(msg: &M) -> Option<u64> {
+        <Self as AsyncHandler<M>>::coalesce_key(msg)
+    }
+
+    /// # Safety
+    /// As [`AsyncHandler::run`].
+    #[inline]
+    unsafe fn run<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
+        // SAFETY: the caller's promise.
+        unsafe { AsyncHandler::run(self, msg, cx, reply) };
+    }
+}
+
 impl<ActorWithHandler: Handler<M>, M: Message> AsyncHandler<M> for ActorWithHandler {
     type Reply = <Self as Handler<M>>::Reply;
 

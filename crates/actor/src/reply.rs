@@ -9,7 +9,7 @@ use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
 use freeboard_queue::oneshot;
 
-use crate::{catch_panic, supervision::saturating_ns};
+use crate::{catch_panic, deferred::Deferred, supervision::saturating_ns};
 
 /// No deadline, on the [`clock`].
 pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
@@ -44,7 +44,7 @@ pub(crate) fn has_passed(deadline_ns: u64) -> bool {
 }
 
 /// Receives a handler's result.
-pub trait ReplyPort<R>: Send + 'static {
+pub trait ReplyPort<R: 'static>: Send + 'static {
     /// Whether the message is a tell: no result is expected.
     #[doc(hidden)]
     const IS_TELL: bool;
@@ -66,13 +66,19 @@ pub trait ReplyPort<R>: Send + 'static {
 
     #[doc(hidden)]
     fn reply(self, result: R);
+
+    /// The same port, for a handler that replies later.
+    #[doc(hidden)]
+    fn into_deferred(self) -> Deferred<R>
+    where
+        R: Send;
 }
 
 /// The reply port of a tell: drops the result.
 #[derive(Debug)]
 pub struct NoReply;
 
-impl<R> ReplyPort<R> for NoReply {
+impl<R: 'static> ReplyPort<R> for NoReply {
     const IS_TELL: bool = true;
     const INHERITS_DEADLINE: bool = true;
 
@@ -85,6 +91,15 @@ impl<R> ReplyPort<R> for NoReply {
     fn reply(self, result: R) {
         drop(result);
     }
+
+    fn into_deferred(self) -> Deferred<R>
+    where
+        R: Send,
+    {
+        Deferred::tell(NoReplyUntil {
+            deadline_ns: NO_DEADLINE_NS,
+        })
+    }
 }
 
 /// The reply port of a tell with a deadline: drops the result.
@@ -94,7 +109,7 @@ pub struct NoReplyUntil {
     pub(crate) deadline_ns: u64,
 }
 
-impl<R> ReplyPort<R> for NoReplyUntil {
+impl<R: 'static> ReplyPort<R> for NoReplyUntil {
     const IS_TELL: bool = true;
 
     #[inline]
@@ -108,6 +123,13 @@ impl<R> ReplyPort<R> for NoReplyUntil {
 
     fn reply(self, result: R) {
         drop(result);
+    }
+
+    fn into_deferred(self) -> Deferred<R>
+    where
+        R: Send,
+    {
+        Deferred::tell(self)
     }
 }
 
@@ -147,5 +169,9 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
         // A panicking waker is the asker's fault. If the asker is gone, the result is dropped outside of the catch: a
         // panic of its drop is the handler's fault.
         drop(catch_panic::call(|| self.sender.send(result)));
+    }
+
+    fn into_deferred(self) -> Deferred<R> {
+        Deferred::ask(self)
     }
 }

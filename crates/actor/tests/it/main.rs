@@ -15,6 +15,7 @@ mod common;
 mod dam;
 mod dam_reservoir;
 mod deadlines;
+mod deferred;
 mod delivery;
 mod drops;
 mod failing;
