@@ -3,7 +3,9 @@
 
 use std::future::Future;
 
-use crate::{context::Context, deferred::Deferred, receives, reply::ReplyPort};
+use crate::{
+    context::Context, deferred::Deferred, receives, reply::ReplyPort, start::BoxError,
+};
 
 /// A type that can be sent. Implemented for every `Send + 'static` type.
 pub trait Message: Send + 'static {}
@@ -19,6 +21,16 @@ pub trait Actor: Sized + Send + 'static {
     /// before its first run never starts.
     fn started(&mut self, cx: &mut Context<Self>) {
         let _ = cx;
+    }
+
+    /// [`Actor::started`] for a start that may fail: implement one of the two. An error fails the actor: its supervision
+    /// decides, and [`crate::ActorRef::wait_started`] returns the error.
+    ///
+    /// # Errors
+    /// Any error that prevents the start.
+    fn try_started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        self.started(cx);
+        Ok(())
     }
 
     /// Called once the actor handles no further message and its children have terminated. Not called

@@ -35,7 +35,7 @@ use crate::{
     core_ref::{CoreRef, Disposal, Head, WeakCore},
     life,
     mailbox::Mailbox,
-    run::{self, Body, Factory},
+    run::{self, Body, TryFactory},
 };
 
 #[repr(C, align(64))]
@@ -63,7 +63,7 @@ impl<A: Actor> Cell<A> {
         is_pinned: true,
     };
 
-    pub(crate) fn new(parts: CellParts, actor: Option<A>, factory: Option<Factory<A>>) -> Self {
+    pub(crate) fn new(parts: CellParts, actor: Option<A>, factory: Option<TryFactory<A>>) -> Self {
         const { CoreFollowsHead::<A>::CHECKED };
         let options = parts.options.as_deref();
         let is_pinned = options.is_some_and(|options| options.pinned.is_some());

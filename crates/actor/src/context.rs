@@ -21,6 +21,7 @@ use crate::{
     relations::Watcher,
     reply::NoReply,
     run::SuspendedFuture,
+    start,
     system::System,
     termination::Terminated,
 };
@@ -312,7 +313,26 @@ impl<A: Actor> Context<A> {
     ) -> Result<ActorRef<C>, crate::SpawnError> {
         let parent = CoreRef::of(self.cell().core());
         let system = &self.cell().core().system;
-        system.spawn_with(options, Some(parent), None, Some(Box::new(factory)))
+        system.spawn_with(
+            options,
+            Some(parent),
+            None,
+            Some(start::infallible(factory)),
+        )
+    }
+
+    /// [`Context::spawn_with`] with a factory that may fail, as [`System::try_spawn_with`].
+    ///
+    /// # Errors
+    /// As [`Context::spawn_with`]; an error of the factory comes later.
+    pub fn try_spawn_with<C: Actor, E: fmt::Display>(
+        &self,
+        options: SpawnOptions,
+        factory: impl FnMut() -> Result<C, E> + Send + 'static,
+    ) -> Result<ActorRef<C>, crate::SpawnError> {
+        let parent = CoreRef::of(self.cell().core());
+        let system = &self.cell().core().system;
+        system.spawn_with(options, Some(parent), None, Some(start::fallible(factory)))
     }
 
     /// Spawns a child with options, from a value: it cannot be restarted.

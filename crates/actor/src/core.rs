@@ -46,6 +46,9 @@ pub(crate) const ESCALATED: Signals = Signals::bit(9);
 /// The shutdown deadline has passed: a terminated actor sends no more of its outbox.
 pub(crate) const ABANDON: Signals = Signals::bit(10);
 
+/// A caller waits for the actor's start.
+pub(crate) const START_WAITERS: Signals = Signals::bit(11);
+
 #[repr(C)]
 pub(crate) struct Core {
     own: NonNull<Head>,

@@ -36,20 +36,29 @@ impl<A: Actor> Body<A> {
             if actor.is_none()
                 && let Some(factory) = self.factory.as_mut()
             {
-                *actor = Some(factory());
+                *actor = Some(factory()?);
             }
-            if let Some(actor) = actor {
-                actor.started(context);
-            }
+            let Some(actor) = actor else { return Ok(()) };
+            let started = actor.try_started(context);
+            started.map_err(|error| format!("{error:#}"))
         }));
         match outcome {
-            Ok(()) => {
-                self.life = Life::Active;
-                self.has_started = true;
-            }
+            Ok(Ok(())) => self.life = Life::Active,
+            Ok(Err(error)) => self.fail(cell, None, FailureKind::Error, error),
             Err(panic) => self.fail_panicked(cell, panic),
         }
         self.adopt_failure(cell, None);
+        if self.life == Life::Active {
+            self.has_started = true;
+            self.tell_started(cell.core(), &Ok(()));
+        }
+    }
+
+    /// Tells those who wait for the start how it went.
+    pub(crate) fn tell_started(&mut self, core: &Core, outcome: &Result<(), String>) {
+        if std::mem::take(&mut self.has_start_waiters) {
+            core.tell_start_waiters(outcome);
+        }
     }
 
     /// User code panicked.
@@ -104,7 +113,9 @@ impl<A: Actor> Body<A> {
             core.shed_consumed(lane, interrupted.type_name, ShedReason::HandlerPanicked);
         }
         core.system.report(&failure);
-        self.has_started = false;
+        if !std::mem::take(&mut self.has_started) {
+            self.tell_started(core, &Err(failure.reason.clone()));
+        }
         // SAFETY: this thread runs the actor, and no handler or future borrows the context now.
         let future = unsafe { (*cell.context()).clear_requests() };
         catch_panic::drop(future);
@@ -398,6 +409,9 @@ fn announce(core: &Core, reason: ExitReason) {
             catch_panic::call(|| on_end(core.terminated(reason)));
         }
         catch_panic::drop(relations.notices);
+        for waiter in relations.start_waiters {
+            catch_panic::drop(waiter);
+        }
     }
     core.system.ended.add(1);
 }

@@ -15,6 +15,7 @@ use crate::{
     core_ref::CoreRef,
     envelope::Envelope,
     id::ActorId,
+    start::StartWaiter,
     supervision::Failure,
     sync::{AtomicU64, Ordering},
     termination::Terminated,
@@ -47,6 +48,8 @@ pub(crate) struct Relations {
     /// Failures that children escalated.
     pub(crate) escalated: Vec<Failure>,
     pub(crate) timers: HashSet<TimerKey>,
+    /// Told the outcome of the next start.
+    pub(crate) start_waiters: Vec<StartWaiter>,
 }
 
 static NEXT_WATCHER: AtomicU64 = AtomicU64::new(0);

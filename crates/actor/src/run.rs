@@ -43,6 +43,9 @@ pub(crate) type SuspendedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Creates the actor, first at its start and again after each failure.
 pub(crate) type Factory<A> = Box<dyn FnMut() -> A + Send>;
 
+/// A [`Factory`] that may fail, with the error's text.
+pub(crate) type TryFactory<A> = Box<dyn FnMut() -> Result<A, String> + Send>;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     New,
@@ -71,7 +74,7 @@ pub(crate) struct Handling {
 /// The worker's state of an actor, besides the actor and its context. Those two are beside the body in the cell, not in
 /// it: a suspended future keeps pointers to them, which a `&mut Body` must not alias.
 pub(crate) struct Body<A: Actor> {
-    pub(crate) factory: Option<Factory<A>>,
+    pub(crate) factory: Option<TryFactory<A>>,
     /// The async handler's future.
     pub(crate) suspended: Option<SuspendedFuture>,
     pub(crate) suspended_span: HandleSpan,
@@ -81,6 +84,8 @@ pub(crate) struct Body<A: Actor> {
     pub(crate) is_draining: bool,
     pub(crate) has_notices: bool,
     pub(crate) has_waiters: bool,
+    /// A caller waits for the next start.
+    pub(crate) has_start_waiters: bool,
     /// `started` was called and returned, so `stopped` must be called.
     pub(crate) has_started: bool,
     /// The back-off of a restart is not over.
@@ -224,7 +229,7 @@ unsafe fn step<A: Actor>(
 }
 
 impl<A: Actor> Body<A> {
-    pub(crate) fn new(factory: Option<Factory<A>>) -> Self {
+    pub(crate) fn new(factory: Option<TryFactory<A>>) -> Self {
         Self {
             factory,
             suspended: None,
@@ -235,6 +240,7 @@ impl<A: Actor> Body<A> {
             is_draining: false,
             has_notices: false,
             has_waiters: false,
+            has_start_waiters: false,
             has_started: false,
             is_backing_off: false,
             abandons_outbox: false,
@@ -312,6 +318,12 @@ impl<A: Actor> Body<A> {
         }
         if signals.contains(core::NOTICE) {
             self.has_notices = true;
+        }
+        if signals.contains(core::START_WAITERS) {
+            self.has_start_waiters = true;
+            if self.has_started {
+                self.tell_started(core, &Ok(()));
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     id::ActorId,
     life,
     options::SpawnOptions,
-    run::Factory,
+    run::TryFactory,
     sync::{AtomicU64, Ordering},
     system_inner::SystemInner,
 };
@@ -48,7 +48,7 @@ impl SystemInner {
         options: Option<Box<SpawnOptions>>,
         parent: Option<CoreRef>,
         actor: Option<A>,
-        factory: Option<Factory<A>>,
+        factory: Option<TryFactory<A>>,
     ) -> ActorRef<A> {
         self.spawn_known(options, parent, actor, factory, |_| ())
     }
@@ -59,7 +59,7 @@ impl SystemInner {
         options: Option<Box<SpawnOptions>>,
         parent: Option<CoreRef>,
         actor: Option<A>,
-        factory: Option<Factory<A>>,
+        factory: Option<TryFactory<A>>,
         make_known: impl FnOnce(&ActorRef<A>),
     ) -> ActorRef<A> {
         // Ordering: Relaxed, each caller gets its own number.
@@ -97,7 +97,7 @@ impl SystemInner {
         mut options: SpawnOptions,
         parent: Option<CoreRef>,
         actor: Option<A>,
-        factory: Option<Factory<A>>,
+        factory: Option<TryFactory<A>>,
     ) -> Result<ActorRef<A>, SpawnError> {
         options.validate()?;
         if factory.is_none() && options.supervision.always_restarts() {

@@ -1,6 +1,7 @@
 //! The system: the handle by which users spawn actors, read counters and shut down.
 
 use std::{
+    fmt,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -17,6 +18,7 @@ use crate::{
     relations::Watcher,
     shutdown::{self, ShutdownReport},
     spawn::SpawnError,
+    start,
     system_inner::SystemInner,
 };
 
@@ -60,8 +62,8 @@ pub struct System {
     _owner: Option<Arc<Owner>>,
 }
 
-impl std::fmt::Debug for System {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for System {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "System({})", self.inner.name)
     }
 }
@@ -111,7 +113,21 @@ impl System {
         factory: impl FnMut() -> A + Send + 'static,
     ) -> Result<ActorRef<A>, SpawnError> {
         self.inner
-            .spawn_with(options, None, None, Some(Box::new(factory)))
+            .spawn_with(options, None, None, Some(start::infallible(factory)))
+    }
+
+    /// [`System::spawn_with`] with a factory that may fail. An error fails the actor: its supervision decides, and
+    /// [`ActorRef::wait_started`] returns the error.
+    ///
+    /// # Errors
+    /// As [`System::spawn_with`]; an error of the factory comes later.
+    pub fn try_spawn_with<A: Actor, E: fmt::Display>(
+        &self,
+        options: SpawnOptions,
+        factory: impl FnMut() -> Result<A, E> + Send + 'static,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        self.inner
+            .spawn_with(options, None, None, Some(start::fallible(factory)))
     }
 
     /// Spawns an actor with options, from a value: it cannot be restarted.
@@ -266,8 +282,8 @@ impl WeakSystem {
     }
 }
 
-impl std::fmt::Debug for WeakSystem {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for WeakSystem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("WeakSystem")
     }
 }

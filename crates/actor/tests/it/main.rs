@@ -36,6 +36,7 @@ mod pinned;
 mod send_all;
 mod shutdown;
 mod snapshot;
+mod starting;
 mod supervision;
 mod tell;
 mod timers;

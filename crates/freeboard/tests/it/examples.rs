@@ -21,6 +21,8 @@ mod dam;
 #[cfg(feature = "stream")]
 #[path = "../../examples/durable_log.rs"]
 mod durable_log;
+#[path = "../../examples/fallible_start.rs"]
+mod fallible_start;
 #[path = "../../examples/full_mailbox.rs"]
 mod full_mailbox;
 #[path = "../../examples/graceful_shutdown.rs"]
