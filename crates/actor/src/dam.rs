@@ -100,7 +100,11 @@ impl<M: Message> DamBuilder<M> {
         if self.rule == (Rule::Credit { window: 0 }) {
             return Err(DamError::Window);
         }
-        if matches!(self.overload, Overload::Coalesce | Overload::Sample { .. }) {
+        let is_supported = matches!(
+            self.overload,
+            Overload::Wait | Overload::Reject | Overload::DropNewest | Overload::DropOldest
+        );
+        if !is_supported {
             return Err(DamError::Overload(self.overload));
         }
         let line = match self.rule {

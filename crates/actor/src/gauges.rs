@@ -1,7 +1,13 @@
 //! The counters of one lane: messages handled and shed, high water, time in queue.
 //!
 //! The thread that runs the actor adds to them once per batch. One message in 128 is timed: it carries its
-//! time of arrival as the mark that travels with it in its lane. Rarely used parts are allocated on first use.
+//! time of arrival as the mark that travels with it in its lane. In a lane that sheds by age each message does.
+//! Rarely used parts are allocated on first use.
+//!
+//! ```text
+//!   mark   63 ............ 2   1               0
+//!          time of arrival     for histograms  PLAIN_MARK
+//! ```
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::{Counter, Histogram, OwnedCounter, Peak, ReasonCount, clock};
@@ -11,22 +17,43 @@ use once_cell::race::OnceBox;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// One message in 128 carries its time of arrival and has its handling timed.
+/// One message in 128 has its time in the queue and its handling recorded.
 const SAMPLE_EVERY: u64 = 128;
 
-/// The time of arrival as a mark; the inverse of [`arrived_ns`].
-pub(crate) fn arrival_mark(index: u64) -> u64 {
-    // The last of each 128, so that an actor with few messages never allocates histograms.
-    if index % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
-        clock::now_ns() << 1 | PLAIN_MARK
-    } else {
-        PLAIN_MARK
+/// Set in the mark of a message whose times are recorded.
+const SAMPLED: u64 = 2;
+
+/// Which messages of a lane carry their time of arrival: those whose index has all these bits.
+#[derive(Clone, Copy)]
+pub(crate) struct StampMask(u8);
+
+impl StampMask {
+    /// The sampled ones. The last of each 128, so that an actor with few messages never allocates histograms.
+    pub(crate) const SAMPLED: Self = Self(SAMPLE_EVERY as u8 - 1);
+    pub(crate) const ALL: Self = Self(0);
+
+    /// The mark of the message with this index.
+    #[inline]
+    pub(crate) fn mark(self, index: u64) -> u64 {
+        let mask = u64::from(self.0);
+        if index & mask != mask {
+            return PLAIN_MARK;
+        }
+        let is_sampled = index % SAMPLE_EVERY == SAMPLE_EVERY - 1;
+        let sampled = if is_sampled { SAMPLED } else { 0 };
+        // 2^62 ns are 146 years of uptime.
+        (clock::now_ns() << 2) | sampled | PLAIN_MARK
     }
 }
 
-/// When a sampled message arrived.
-pub(crate) fn arrived_ns(mark: u64) -> Option<u64> {
-    (mark != PLAIN_MARK).then_some(mark >> 1)
+/// The time of arrival that a mark other than [`PLAIN_MARK`] carries, in nanoseconds.
+pub(crate) const fn arrived_ns(mark: u64) -> u64 {
+    mark >> 2
+}
+
+/// Whether the message's times are recorded.
+pub(crate) const fn is_sampled(mark: u64) -> bool {
+    mark & SAMPLED != 0
 }
 
 /// One counter per reason, made when the first message is shed.
@@ -111,6 +138,8 @@ impl LaneGauges {
             ShedReason::Expired,
             ShedReason::AskerGone,
             ShedReason::HandlerPanicked,
+            ShedReason::CoDel,
+            ShedReason::TooOld,
         ];
         let shed = self.shedding.get().map_or(0, |it| {
             let counts = by_turns

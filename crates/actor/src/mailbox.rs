@@ -1,18 +1,19 @@
 //! The mailbox: up to eight lanes, each with its bound, policy and counters.
 //!
 //! The first lane lives in the actor's cell, the others in one array beside it. Lanes whose policy takes from the
-//! queue (drop oldest, coalesce) are locked ones, all others are linked blocks; an actor with a thread of its own
-//! has rings instead. `flow` decides which of several lanes is next.
+//! queue (drop oldest, coalesce) or from its end (newest first) are locked ones, all others are linked blocks; an actor
+//! with a thread of its own has rings instead. `flow` decides which of several lanes is next, and whether a message is
+//! too old.
 
-use std::ptr::NonNull;
+use std::{cell::UnsafeCell, ptr::NonNull};
 
-use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
-use freeboard_meter::{Histogram, LaneSnapshot};
+use freeboard_flow::{Admission, AgeLaw, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
+use freeboard_meter::{Histogram, LaneSnapshot, clock};
 use freeboard_queue::{Barrier, Lane, LockedLane, Popped, Refused, Ring};
 
 use crate::{
     envelope::{CoalesceKey, Envelope},
-    gauges::{LaneGauges, arrival_mark},
+    gauges::{LaneGauges, StampMask, arrived_ns},
 };
 
 /// The result of offering an envelope to a lane.
@@ -31,23 +32,37 @@ pub(crate) enum Offer {
     Closed(Envelope),
 }
 
-/// A lane that is not made of linked blocks.
+/// What most lanes do not have.
+struct Special {
+    queue: SpecialQueue,
+    age_law: Option<AgeGate>,
+}
+
 #[expect(clippy::large_enum_variant, reason = "boxed")]
-enum Special {
-    /// For policies by which a producer removes messages.
+enum SpecialQueue {
+    /// The lane's own.
+    Blocks,
+    /// For policies by which a producer removes messages, or the consumer takes the newest.
     Locked(LockedLane<Envelope, CoalesceKey>),
     /// For a pinned actor.
     Ring(Ring<Envelope>),
 }
 
+/// The law of a lane that sheds by age. Boxed: senders read what lies around it.
+struct AgeGate(Box<UnsafeCell<AgeLaw>>);
+
+// SAFETY: only the thread that runs the actor uses it.
+unsafe impl Sync for AgeGate {}
+
 // The lane comes first: the cell puts it at the beginning of a cache line.
 #[repr(C)]
 pub(crate) struct MailboxLane {
-    /// Unused if there is a special one.
+    /// Unused if a special queue takes its place.
     lane: Lane<Envelope>,
     special: Option<Box<Special>>,
     pub(crate) gauges: LaneGauges,
     is_sampling: bool,
+    stamp_mask: StampMask,
 }
 
 /// Evaluates an expression on the queue of a lane, of whichever kind it is: all kinds have methods of the same names.
@@ -57,13 +72,13 @@ macro_rules! on_queue {
         on_queue!($lane, |$queue| $use, locked: |$queue| $use)
     };
     ($lane:expr, |$queue:ident| $use:expr, locked: |$locked:ident| $use_locked:expr) => {
-        match $lane.special.as_deref() {
-            None => {
+        match $lane.special.as_deref().map(|special| &special.queue) {
+            None | Some(SpecialQueue::Blocks) => {
                 let $queue = &$lane.lane;
                 $use
             }
-            Some(Special::Ring($queue)) => $use,
-            Some(Special::Locked($locked)) => $use_locked,
+            Some(SpecialQueue::Ring($queue)) => $use,
+            Some(SpecialQueue::Locked($locked)) => $use_locked,
         }
     };
 }
@@ -71,17 +86,30 @@ macro_rules! on_queue {
 impl MailboxLane {
     fn new(config: &LaneConfig, is_pinned: bool) -> Self {
         let policy = config.overload_policy();
-        let special = match policy {
+        let queue = match policy {
             Overload::DropOldest | Overload::Coalesce => {
-                Some(Special::Locked(LockedLane::new(config.bound())))
+                SpecialQueue::Locked(LockedLane::new(config.bound()))
             }
-            _ if is_pinned => Some(Special::Ring(Ring::new(config.bound()))),
-            _ => None,
+            _ if config.is_lifo_when_overloaded() => {
+                SpecialQueue::Locked(LockedLane::new(config.bound()))
+            }
+            _ if is_pinned => SpecialQueue::Ring(Ring::new(config.bound())),
+            _ => SpecialQueue::Blocks,
         };
+        let age_law = config
+            .age_law()
+            .map(|law| AgeGate(Box::new(UnsafeCell::new(law))));
+        let is_aging = age_law.is_some();
+        let is_special = is_aging || !matches!(queue, SpecialQueue::Blocks);
         Self {
             lane: Lane::new(config.bound()),
-            special: special.map(Box::new),
+            special: is_special.then(|| Box::new(Special { queue, age_law })),
             is_sampling: matches!(policy, Overload::Sample { .. }),
+            stamp_mask: if is_aging {
+                StampMask::ALL
+            } else {
+                StampMask::SAMPLED
+            },
             gauges: LaneGauges::new(),
         }
     }
@@ -108,7 +136,7 @@ impl MailboxLane {
                 let Ok(permit) = queue.reserve() else {
                     return Err(payload);
                 };
-                let mark = arrival_mark(permit.index());
+                let mark = self.stamp_mask.mark(permit.index());
                 // SAFETY: the caller's promise.
                 unsafe { permit.fill(mark, |slot| write(slot, payload)) };
                 Ok(())
@@ -120,6 +148,7 @@ impl MailboxLane {
     /// Offers an envelope by the lane's policy. `is_granted`: its sender waited, and was granted capacity.
     #[inline(always)]
     pub(crate) fn offer(&self, envelope: Envelope, config: &LaneConfig, is_granted: bool) -> Offer {
+        let mark = |index| self.stamp_mask.mark(index);
         let pushed = on_queue!(
             self,
             |queue| {
@@ -133,21 +162,23 @@ impl MailboxLane {
                     }
                 }
                 let pushed = if is_granted {
-                    queue.push_past_waiters(envelope, arrival_mark)
+                    queue.push_past_waiters(envelope, mark)
                 } else {
-                    queue.push_with(envelope, arrival_mark)
+                    queue.push_with(envelope, mark)
                 };
                 pushed.map(|_| Offer::Accepted)
             },
             // No sender waits for such a lane.
             locked: |lane| {
-                let (pushed, reason) = if config.overload_policy() == Overload::Coalesce {
-                    let key = envelope.coalesce_key();
-                    let pushed = lane.push_coalescing(envelope, arrival_mark, key);
-                    (pushed, ShedReason::Coalesced)
-                } else {
-                    let pushed = lane.push_evicting(envelope, arrival_mark);
+                let (pushed, reason) = if config.overload_policy() == Overload::DropOldest {
+                    let pushed = lane.push_evicting(envelope, mark);
                     (pushed, ShedReason::DroppedOldest)
+                } else {
+                    // A lane that hands out the newest has no keys.
+                    let is_coalescing = config.overload_policy() == Overload::Coalesce;
+                    let key = is_coalescing.then(|| envelope.coalesce_key()).flatten();
+                    let pushed = lane.push_coalescing(envelope, mark, key);
+                    (pushed, ShedReason::Coalesced)
                 };
                 pushed.map(|shed| match shed {
                     None => Offer::Accepted,
@@ -189,7 +220,13 @@ impl MailboxLane {
     }
 
     pub(crate) fn is_ring(&self) -> bool {
-        matches!(self.special.as_deref(), Some(Special::Ring(_)))
+        matches!(
+            self.special.as_deref(),
+            Some(Special {
+                queue: SpecialQueue::Ring(_),
+                ..
+            })
+        )
     }
 
     /// Messages queued now.
@@ -232,8 +269,41 @@ impl MailboxLane {
     /// The caller runs the actor, and takes the envelope's payload before its next call here.
     #[inline]
     pub(crate) unsafe fn pop_in_place(&self) -> Popped<NonNull<Envelope>> {
-        // SAFETY: the thread that runs the actor is the only consumer.
-        unsafe { on_queue!(self, |queue| queue.pop_in_place()) }
+        // SAFETY: the thread that runs the actor is the only consumer, and the only one that uses the law.
+        unsafe {
+            on_queue!(
+                self,
+                |queue| queue.pop_in_place(),
+                locked: |lane| match self.age_law() {
+                    Some(law) => lane.pop_either_in_place(|oldest| takes_newest(&mut *law.get(), oldest)),
+                    None => lane.pop_in_place(),
+                }
+            )
+        }
+    }
+
+    fn age_law(&self) -> Option<&UnsafeCell<AgeLaw>> {
+        let gate = self.special.as_deref()?.age_law.as_ref()?;
+        Some(&gate.0)
+    }
+
+    /// Why a message with this mark that was popped at `now_ns` is shed, if it is.
+    ///
+    /// # Safety
+    /// The caller runs the actor.
+    pub(crate) unsafe fn judge(&self, mark: u64, now_ns: u64) -> Option<ShedReason> {
+        let law = self.age_law()?;
+        let waited_ns = now_ns.saturating_sub(arrived_ns(mark));
+        // SAFETY: the thread that runs the actor is the only one that uses the law.
+        let law = unsafe { &mut *law.get() };
+        match self.special.as_deref() {
+            // The law has seen the oldest message when this one, which may be another, was popped.
+            Some(Special {
+                queue: SpecialQueue::Locked(_),
+                ..
+            }) => law.judge_again(waited_ns),
+            _ => law.judge(waited_ns, now_ns),
+        }
     }
 
     /// # Safety
@@ -285,6 +355,13 @@ impl MailboxLane {
             time_in_queue: self.gauges.time_in_queue().map(Histogram::summary),
         }
     }
+}
+
+/// Whether a lane that hands out the newest while it is overloaded does so now: not while its oldest is to be shed.
+fn takes_newest(law: &mut AgeLaw, oldest_mark: u64) -> bool {
+    let now_ns = clock::now_ns();
+    let waited_ns = now_ns.saturating_sub(arrived_ns(oldest_mark));
+    law.judge(waited_ns, now_ns).is_none() && law.is_overloaded()
 }
 
 #[repr(C)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use freeboard_meter::clock;
-use freeboard_queue::Popped;
+use freeboard_queue::{PLAIN_MARK, Popped};
 use freeboard_sched::{Budget, RunLabel, Signals};
 
 use crate::{
@@ -16,11 +16,25 @@ use crate::{
     cell::Cell,
     core::{self, Core},
     envelope::{Envelope, Handled},
-    gauges::arrived_ns,
+    gauges::{arrived_ns, is_sampled},
     mailbox::MailboxLane,
     run::{Body, Handling},
     span::HandleSpan,
 };
+
+/// A run sheds so many messages by age for the budget of one handled message. A stale queue is then gone soon, and a run
+/// sheds at most 16 times its budget, some 100 us.
+const SHED_PER_BUDGET: u32 = 16;
+
+/// What became of a message that was taken from its lane.
+#[derive(PartialEq, Eq)]
+enum Taken {
+    Handled,
+    /// Its asker was gone, or its handler is a future that is still to be polled.
+    Unfinished,
+    /// It was too old.
+    Shed,
+}
 
 /// Why the handling of messages paused.
 pub(crate) enum Pause {
@@ -78,15 +92,15 @@ impl<A: Actor> Body<A> {
         lane.gauges.high_water.raise(lane.depth());
         let mut batch = Batch { lane, handled: 0 };
         let mut is_first = true;
+        let mut sheds = 0;
         loop {
             // SAFETY: this thread runs the actor.
             match unsafe { batch.lane.pop_in_place() } {
                 Popped::Pending => return Pause::Pending,
                 Popped::Empty => return Pause::Empty,
                 Popped::Value(envelope, mark) => {
-                    if self.handle(cell, budget.label(), 0, envelope, mark) {
-                        batch.handled += 1;
-                    }
+                    let taken = self.handle(cell, budget.label(), 0, envelope, mark);
+                    batch.handled += u64::from(taken == Taken::Handled);
                     if is_first {
                         // Messages that came during the first, possibly long, message.
                         is_first = false;
@@ -94,7 +108,7 @@ impl<A: Actor> Body<A> {
                         let queued = unsafe { batch.lane.queued() };
                         batch.lane.gauges.high_water.raise(queued);
                     }
-                    let goes_on = budget.spend();
+                    let goes_on = spend(budget, &taken, &mut sheds);
                     if needs_attention(cell) || is_paused(cell, 0) {
                         return Pause::Attention;
                     }
@@ -110,6 +124,7 @@ impl<A: Actor> Body<A> {
         let core = cell.core();
         raise_high_water(core);
         let mut is_first = true;
+        let mut sheds = 0;
         // After a panic in a handler the rounds begin anew.
         let rounds = self.cold().rounds.take();
         let mut rounds = rounds.unwrap_or_else(|| core.config().rounds());
@@ -135,15 +150,14 @@ impl<A: Actor> Body<A> {
                 let Popped::Value(envelope, mark) = (unsafe { lane.pop_in_place() }) else {
                     unreachable!("a lane that is ready has a message");
                 };
-                if self.handle(cell, budget.label(), index, envelope, mark) {
-                    batch.handled += 1;
-                }
+                let taken = self.handle(cell, budget.label(), index, envelope, mark);
+                batch.handled += u64::from(taken == Taken::Handled);
                 if is_first {
                     // Messages that came during the first, possibly long, message.
                     is_first = false;
                     raise_high_water(core);
                 }
-                let goes_on = budget.spend();
+                let goes_on = spend(budget, &taken, &mut sheds);
                 if needs_attention(cell) {
                     break 'rounds Pause::Attention;
                 }
@@ -175,7 +189,7 @@ impl<A: Actor> Body<A> {
         span.unwrap_or_else(HandleSpan::none)
     }
 
-    /// Handles one message. `false` if its asker was gone, or if its handler is a future that is still to be polled.
+    /// Handles one message, or sheds it.
     #[inline]
     fn handle(
         &mut self,
@@ -184,17 +198,19 @@ impl<A: Actor> Body<A> {
         index: usize,
         envelope: NonNull<Envelope>,
         mark: u64,
-    ) -> bool {
+    ) -> Taken {
+        let mut sampled_ns = None;
+        if mark != PLAIN_MARK {
+            let now_ns = clock::now_ns();
+            // SAFETY: the envelope lies in its slot, and is not used again if it is shed.
+            if unsafe { shed_if_old(cell.core(), index, envelope, mark, now_ns) } {
+                return Taken::Shed;
+            }
+            sampled_ns = is_sampled(mark).then_some(now_ns);
+        }
         // SAFETY: the envelope lies in its slot.
         let type_name = unsafe { envelope.as_ref() }.type_namer();
         let span = self.begin_handling(cell.core(), label, type_name, Some(index));
-        let lane = cell.core().mailbox.lane(index);
-        let sampled_ns = arrived_ns(mark).map(|arrived_ns| {
-            let now_ns = clock::now_ns();
-            let waited_ns = now_ns.saturating_sub(arrived_ns);
-            lane.gauges.record_time_in_queue(waited_ns);
-            now_ns
-        });
         let handled = {
             let _entered = span.enter();
             // SAFETY: the envelope was made for this actor type, and its payload is taken once, here;
@@ -209,13 +225,13 @@ impl<A: Actor> Body<A> {
         // SAFETY: as above.
         if unsafe { (*cell.context()).suspended.is_some() } {
             self.suspended_span = span;
-            return false;
+            return Taken::Unfinished;
         }
         if let Handled::Unwanted(reason) = handled {
             cell.core().shed_consumed(index, type_name, reason);
-            return false;
+            return Taken::Unfinished;
         }
-        true
+        Taken::Handled
     }
 
     /// Handles the queued notices, as far as the budget goes.
@@ -250,6 +266,44 @@ impl<A: Actor> Body<A> {
             }
         }
     }
+}
+
+/// Records the time in the queue of a message that carries its arrival, and sheds it if its lane does so by age.
+///
+/// # Safety
+/// The caller runs the actor, has just popped the envelope in place, and uses it no more if it was shed.
+#[cold]
+unsafe fn shed_if_old(
+    core: &Core,
+    index: usize,
+    envelope: NonNull<Envelope>,
+    mark: u64,
+    now_ns: u64,
+) -> bool {
+    let lane = core.mailbox.lane(index);
+    if is_sampled(mark) {
+        let waited_ns = now_ns.saturating_sub(arrived_ns(mark));
+        lane.gauges.record_time_in_queue(waited_ns);
+    }
+    // SAFETY: the caller's promise.
+    let Some(reason) = (unsafe { lane.judge(mark, now_ns) }) else {
+        return false;
+    };
+    // SAFETY: as above: it is moved out once.
+    core.shed(index, unsafe { envelope.read() }, reason);
+    true
+}
+
+/// Spends the budget of a message. `false` when it is used up.
+#[inline]
+fn spend(budget: &mut Budget<'_>, taken: &Taken, sheds: &mut u32) -> bool {
+    if *taken == Taken::Shed {
+        *sheds += 1;
+        if !sheds.is_multiple_of(SHED_PER_BUDGET) {
+            return true;
+        }
+    }
+    budget.spend()
 }
 
 /// Call while running the actor.

@@ -48,7 +48,9 @@ pub fn admit(lane: &LaneConfig, depth: u64, above_high_ordinal: u64) -> Admissio
     }
     match lane.overload_policy() {
         Overload::Wait => Admission::Wait,
-        Overload::Reject | Overload::Coalesce => Admission::Refuse,
+        Overload::Reject | Overload::Coalesce | Overload::CoDel { .. } | Overload::MaxAge(_) => {
+            Admission::Refuse
+        }
         Overload::DropNewest => Admission::ShedNewest(ShedReason::DroppedNewest),
         Overload::DropOldest => Admission::EvictOldest,
         // Not counted as `Sampled`: a sampled lane that fills up is sampled too little.
@@ -89,6 +91,10 @@ pub enum ShedReason {
     NoReceiver,
     /// Its sender terminated, and its receiver had no capacity before the shutdown's deadline.
     SenderStopped,
+    /// Its lane was overloaded, and it had waited longer than twice the lane's target.
+    CoDel,
+    /// It had waited longer than the lane's maximum age.
+    TooOld,
 }
 
 impl ShedReason {
@@ -106,10 +112,12 @@ impl ShedReason {
         Self::OutboxFull,
         Self::NoReceiver,
         Self::SenderStopped,
+        Self::CoDel,
+        Self::TooOld,
     ];
 
     /// How many reasons there are.
-    pub const COUNT: usize = Self::SenderStopped as usize + 1;
+    pub const COUNT: usize = Self::TooOld as usize + 1;
 
     /// The reason's position in [`ALL`](Self::ALL).
     #[must_use]
@@ -133,6 +141,8 @@ impl ShedReason {
             Self::OutboxFull => "outbox_full",
             Self::NoReceiver => "no_receiver",
             Self::SenderStopped => "sender_stopped",
+            Self::CoDel => "codel",
+            Self::TooOld => "too_old",
         }
     }
 }

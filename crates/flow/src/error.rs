@@ -2,6 +2,8 @@
 //!
 //! Returned when a mailbox, a dam or a supervisor is built, never on the message path.
 
+use std::time::Duration;
+
 /// The largest bound of a lane, in messages: 2^48, so that depths and indices never wrap.
 pub const BOUND_MAX: u64 = 1 << 48;
 
@@ -51,6 +53,20 @@ pub enum ConfigError {
     /// A lane's batch is 0: it would never be drained.
     #[error("lane batch is 0, it must be at least 1")]
     BatchZero,
+    /// A CoDel lane whose target is 0, or not below its interval: no message could be the exception in a burst.
+    #[error("CoDel target is {target:?}, it must be above 0 and below the interval {interval:?}")]
+    TargetNotBelowInterval {
+        /// The configured target.
+        target: Duration,
+        /// The configured interval.
+        interval: Duration,
+    },
+    /// A maximum age of 0: it would shed every message.
+    #[error("maximum age is 0, it must be above 0")]
+    MaxAgeZero,
+    /// A lane that hands out the newest message first while it is overloaded, without the policy that finds out.
+    #[error("newest first while overloaded needs the policy CoDel")]
+    LifoWithoutCoDel,
     /// One lane of a mailbox is invalid.
     #[error("lane {lane}: {error}")]
     Lane {

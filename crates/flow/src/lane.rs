@@ -13,8 +13,9 @@
 //! The overload policy is chosen per lane, because no single one suits commands, ticks and log lines alike. Muting
 //! follows Pony's back-pressure (Clebsch et al.); the others are the classic forms of load shedding.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
+use crate::age::{AgeLaw, CoDel};
 use crate::error::{BOUND_MAX, ConfigError};
 use crate::rounds::batch_default;
 
@@ -45,6 +46,21 @@ pub enum Overload {
         /// Offered messages per accepted message; 1 accepts all up to the bound.
         one_in: NonZeroU32,
     },
+    /// While the queue stands, messages that waited longer than twice `target` are shed when they reach the actor,
+    /// before the handler. A queue stands if every message of an `interval` waited longer than `target`; the first one
+    /// that did not ends it. At the bound the new message is refused as under `Reject`. For requests: whoever waits for
+    /// the reply gets an error at once.
+    ///
+    /// `0 < target < interval`. A start: a fifth of the requests' deadline, and the deadline.
+    CoDel {
+        /// The wait that is acceptable for long.
+        target: Duration,
+        /// How long every message has to wait longer before messages are shed; it should cover bursts.
+        interval: Duration,
+    },
+    /// Messages that waited longer than this are shed when they reach the actor, before the handler. At the bound the
+    /// new message is refused as under `Reject`. For data that ages, as positions and prices.
+    MaxAge(Duration),
 }
 
 /// The bound, overload policy, watermarks and batch of one lane of a mailbox.
@@ -65,6 +81,7 @@ pub struct LaneConfig {
     watermarks: Option<(u64, u64)>,
     overload: Overload,
     batch: Option<u32>,
+    is_lifo_when_overloaded: bool,
 }
 
 impl LaneConfig {
@@ -77,6 +94,7 @@ impl LaneConfig {
             watermarks: None,
             overload: Overload::Wait,
             batch: None,
+            is_lifo_when_overloaded: false,
         }
     }
 
@@ -102,6 +120,15 @@ impl LaneConfig {
     #[must_use]
     pub const fn batch(mut self, messages: u32) -> Self {
         self.batch = Some(messages);
+        self
+    }
+
+    /// Hands out the newest message first while [`Overload::CoDel`] finds the lane overloaded ("adaptive LIFO" of "Fail
+    /// at Scale", ACM Queue 2015): the requests that are handled are then those whose senders most likely still wait.
+    /// Messages of one sender are reordered meanwhile. The lane has a lock, as under [`Overload::DropOldest`].
+    #[must_use]
+    pub const fn lifo_when_overloaded(mut self) -> Self {
+        self.is_lifo_when_overloaded = true;
         self
     }
 
@@ -140,6 +167,27 @@ impl LaneConfig {
         self.overload
     }
 
+    /// Whether the lane hands out the newest message first while it is overloaded.
+    #[must_use]
+    pub const fn is_lifo_when_overloaded(&self) -> bool {
+        self.is_lifo_when_overloaded
+    }
+
+    /// The law by which the lane sheds old messages, if it does.
+    #[must_use]
+    pub fn age_law(&self) -> Option<AgeLaw> {
+        match self.overload {
+            Overload::CoDel { target, interval } => Some(AgeLaw::CoDel(CoDel::new(
+                saturating_ns(target),
+                saturating_ns(interval),
+            ))),
+            Overload::MaxAge(max) => Some(AgeLaw::MaxAge {
+                max_ns: saturating_ns(max),
+            }),
+            _ => None,
+        }
+    }
+
     /// The lane's batch at `rank`, in messages; rank 0 is the highest priority.
     #[must_use]
     pub const fn batch_at(&self, rank: usize) -> u32 {
@@ -164,12 +212,12 @@ impl LaneConfig {
         depth <= self.low()
     }
 
-    /// Checks the relations between bound, watermarks and batch.
+    /// Checks the relations between bound, watermarks, batch and the policy's times.
     ///
     /// # Errors
     ///
-    /// The first violated relation: bound within 1..=[`BOUND_MAX`], low < high <= bound,
-    /// batch at least 1.
+    /// The first violated relation: bound within 1..=[`BOUND_MAX`], low < high <= bound, batch at least 1,
+    /// 0 < target < interval, 0 < maximum age; newest first only under [`Overload::CoDel`].
     pub fn validate(&self) -> Result<(), ConfigError> {
         let (bound, low, high) = (self.bound, self.low(), self.high());
         if bound == 0 {
@@ -187,8 +235,21 @@ impl LaneConfig {
         if self.batch == Some(0) {
             return Err(ConfigError::BatchZero);
         }
+        match self.overload {
+            Overload::CoDel { target, interval } if target.is_zero() || target >= interval => {
+                return Err(ConfigError::TargetNotBelowInterval { target, interval });
+            }
+            Overload::MaxAge(Duration::ZERO) => return Err(ConfigError::MaxAgeZero),
+            Overload::CoDel { .. } => {}
+            _ if self.is_lifo_when_overloaded => return Err(ConfigError::LifoWithoutCoDel),
+            _ => {}
+        }
         Ok(())
     }
+}
+
+fn saturating_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Default for LaneConfig {

@@ -1,13 +1,14 @@
 //! The decisions of overload control, as pure functions.
 //!
 //! Before an envelope enters a lane, the actor crate asks [`admit`] what the lane's bound and policy allow. When a worker
-//! drains a mailbox, [`WeightedRounds`] chooses the lane of the next message.
+//! drains a mailbox, [`WeightedRounds`] chooses the lane of the next message, and an [`AgeLaw`], if the lane has one,
+//! sheds it if it waited too long.
 //!
 //! ```text
 //!   tell ──▶ admit(lane, depth, ..) ──▶ lane 0 ─┐
 //!                  │                    lane 1 ─┼─▶ WeightedRounds::next ──▶ handler
-//!                  ▼                    lane 2 ─┘
-//!          wait · refuse · shed(reason)
+//!                  ▼                    lane 2 ─┘            │
+//!          wait · refuse · shed(reason)                      ▼ AgeLaw::judge(waited, now): shed(reason)
 //! ```
 //!
 //! The crate has no threads, no clock (time is an argument in nanoseconds), no atomics, no randomness (jitter and the
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod age;
 mod backoff;
 mod dam;
 mod error;
@@ -37,6 +39,7 @@ mod restart;
 mod rounds;
 
 pub use admission::{Admission, ShedReason, admit};
+pub use age::{AgeLaw, CoDel};
 pub use backoff::Backoff;
 pub use dam::{Credit, ReservoirBound};
 pub use error::{BOUND_MAX, ConfigError, MAX_LANES, RESTARTS_MAX};

@@ -2,8 +2,8 @@
 //!
 //! - [`Lane`]: linked blocks under a hard bound; many producers, one consumer. The default.
 //! - [`Ring`]: the same contract over a fixed array, for actors with a thread of their own.
-//! - [`LockedLane`]: a mutex and a deque, for drop-oldest and coalesce. These policies let a producer remove queued
-//!   values, which a queue with a single consumer cannot offer.
+//! - [`LockedLane`]: a mutex and a deque, for drop-oldest and coalesce, which let a producer remove queued values, and for
+//!   lanes that hand out the newest value. A queue with a single consumer can offer neither.
 //! - [`Barrier`]: makes a queue refuse senders although it has capacity.
 //! - [`oneshot`]: the channel of one reply. [`memory`]: the pool behind blocks, cells and channels.
 //!

@@ -1,4 +1,5 @@
-//! The locked lane: a mutex and a deque, for the policies under which a *producer* removes queued values.
+//! The locked lane: a mutex and a deque, for the policies under which a *producer* removes queued values, or the consumer
+//! takes the newest one.
 //!
 //! Drop-oldest and coalesce remove values while the single consumer may be blocked for seconds. Only a lock lets the
 //! producer do that and keeps the bound hard. A push costs some 20 ns more than on a [`crate::Lane`]. The consumer's
@@ -175,15 +176,48 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     /// # Safety
     /// As [`Lane::pop_in_place`](crate::Lane::pop_in_place).
     pub unsafe fn pop_in_place(&self) -> Popped<NonNull<T>> {
-        match self.pop() {
-            Popped::Value(value, mark) => self.popped.with_mut(|slot| {
-                // SAFETY: only the consumer uses the slot, and has moved the value before out.
-                let slot = unsafe { (*slot).write(value) };
-                Popped::Value(NonNull::from(slot), mark)
-            }),
-            Popped::Empty => Popped::Empty,
-            Popped::Pending => Popped::Pending,
-        }
+        let popped = match self.pop() {
+            Popped::Value(value, mark) => Some((value, mark)),
+            Popped::Empty | Popped::Pending => None,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.put_in_place(popped) }
+    }
+
+    /// # Safety
+    /// As [`LockedLane::pop_in_place`].
+    unsafe fn put_in_place(&self, popped: Option<(T, u64)>) -> Popped<NonNull<T>> {
+        let Some((value, mark)) = popped else {
+            return Popped::Empty;
+        };
+        self.popped.with_mut(|slot| {
+            // SAFETY: only the consumer uses the slot, and has moved the value before out.
+            let slot = unsafe { (*slot).write(value) };
+            Popped::Value(NonNull::from(slot), mark)
+        })
+    }
+
+    /// As [`LockedLane::pop_in_place`], but takes the newest value if `takes_newest`, which gets the mark of the oldest
+    /// one, says so. It runs under the lane's lock: it must not use the lane.
+    ///
+    /// # Safety
+    /// As [`LockedLane::pop_in_place`].
+    pub unsafe fn pop_either_in_place(
+        &self,
+        takes_newest: impl FnOnce(u64) -> bool,
+    ) -> Popped<NonNull<T>> {
+        let popped = {
+            let mut state = self.lock();
+            let oldest = state.queue.iter().flatten().next().map(|entry| entry.mark);
+            let popped = match oldest {
+                Some(mark) if takes_newest(mark) => state.pop_newest(),
+                _ => state.pop(),
+            };
+            self.store_counts(&state);
+            popped
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.put_in_place(popped) }
     }
 
     /// Whether [`LockedLane::pop`] would return a value.
@@ -294,13 +328,25 @@ impl<T, K: Clone + Eq + Hash> State<T, K> {
             let entry = self.queue.pop_front()?;
             self.head += 1;
             if let Some(entry) = entry {
-                self.held -= 1;
-                if let Some(key) = entry.key {
-                    self.keys.remove(&key);
-                }
-                return Some((entry.value, entry.mark));
+                return Some(self.taken(entry));
             }
         }
+    }
+
+    fn pop_newest(&mut self) -> Option<(T, u64)> {
+        loop {
+            if let Some(entry) = self.queue.pop_back()? {
+                return Some(self.taken(entry));
+            }
+        }
+    }
+
+    fn taken(&mut self, entry: Entry<T, K>) -> (T, u64) {
+        self.held -= 1;
+        if let Some(key) = entry.key {
+            self.keys.remove(&key);
+        }
+        (entry.value, entry.mark)
     }
 }
 

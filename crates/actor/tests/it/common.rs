@@ -313,13 +313,15 @@ pub(crate) fn shed<A: Actor>(actor: &ActorRef<A>, reason: &str) -> u64 {
 }
 
 /// Reasons of those that had been accepted before.
-pub(crate) const AFTER_ACCEPTANCE: [&str; 6] = [
+pub(crate) const AFTER_ACCEPTANCE: [&str; 8] = [
     "dropped_oldest",
     "coalesced",
     "expired",
     "asker_gone",
     "handler_panicked",
     "stopped",
+    "codel",
+    "too_old",
 ];
 
 /// Checks that accepted = handled + shed after acceptance + queued. Only for a lane at rest to which
@@ -577,7 +579,7 @@ impl Drop for OnDrop {
 }
 
 /// Each policy of a full lane; sampling takes one in three.
-pub(crate) const POLICIES: [Overload; 6] = [
+pub(crate) const POLICIES: [Overload; 8] = [
     Overload::Wait,
     Overload::Reject,
     Overload::DropNewest,
@@ -586,7 +588,15 @@ pub(crate) const POLICIES: [Overload; 6] = [
     Overload::Sample {
         one_in: NonZeroU32::new(3).unwrap(),
     },
+    ALWAYS_OVERLOADED,
+    Overload::MaxAge(Duration::from_micros(50)),
 ];
+
+/// Sheds every message but the first of those that are queued at once.
+pub(crate) const ALWAYS_OVERLOADED: Overload = Overload::CoDel {
+    target: Duration::from_nanos(1),
+    interval: Duration::from_nanos(2),
+};
 
 /// A lane of this bound.
 pub(crate) fn bounded(messages: usize) -> SpawnOptions {

@@ -5,6 +5,7 @@
 mod abandoned;
 mod accounting;
 mod actor_stats;
+mod aging;
 mod ask;
 #[cfg(feature = "tokio")]
 mod async_handlers;

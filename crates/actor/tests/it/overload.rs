@@ -1,4 +1,4 @@
-//! The six policies of a full lane, exact to the message: accepted + refused + shed = sent, and every accepted
+//! The policies of a full lane, exact to the message: accepted + refused + shed = sent, and every accepted
 //! message is handled, shed with a reason, or queued.
 
 use crate::common::*;
@@ -189,7 +189,7 @@ fn check_flood(overload: Overload) {
             assert_eq!(count_of(&lane.shed, "full"), refused);
             assert_eq!(lane.accepted, entered);
         }
-        Overload::Coalesce => {
+        Overload::Coalesce | Overload::CoDel { .. } | Overload::MaxAge(_) => {
             assert_eq!(count_of(&lane.shed, "full"), refused);
             assert_eq!(lane.accepted, entered);
             check_balance(&lane);

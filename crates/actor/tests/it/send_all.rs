@@ -415,6 +415,7 @@ fn items_for_a_lane_that_sheds_are_shed_by_its_policy() {
         Overload::Sample {
             one_in: NonZeroU32::MIN,
         },
+        ALWAYS_OVERLOADED,
     ];
     for overload in policies {
         // Keys of the numbers are their last digits: of these there are ten, more than the lane holds.

@@ -108,6 +108,8 @@ fn lane_fault(lane: &LaneSnapshot, sums: &LaneSums) -> Option<String> {
         ShedReason::Expired,
         ShedReason::AskerGone,
         ShedReason::HandlerPanicked,
+        ShedReason::CoDel,
+        ShedReason::TooOld,
     ];
     let left: u64 = lane.handled
         + after_acceptance

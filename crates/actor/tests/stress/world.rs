@@ -153,7 +153,7 @@ impl World {
     }
 
     fn lane(&self, random: &mut Random) -> LaneConfig {
-        let policy = match random.below(10) {
+        let policy = match random.below(12) {
             _ if self.only_waits => Overload::Wait,
             0 => Overload::Reject,
             1 => Overload::DropNewest,
@@ -162,6 +162,11 @@ impl World {
             4 => Overload::Sample {
                 one_in: NonZeroU32::new(3).expect("not zero"),
             },
+            5 => Overload::CoDel {
+                target: Duration::from_micros(10),
+                interval: Duration::from_micros(100),
+            },
+            6 => Overload::MaxAge(Duration::from_micros(20)),
             _ => Overload::Wait,
         };
         LaneConfig::bounded(1 + random.below(20) as usize).overload(policy)

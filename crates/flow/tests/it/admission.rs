@@ -2,9 +2,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use freeboard_flow::{Admission, LaneConfig, Overload, ShedReason, admit};
 use proptest::prelude::*;
+
+const CODEL: Overload = Overload::CoDel {
+    target: Duration::from_millis(5),
+    interval: Duration::from_millis(100),
+};
 
 fn policy() -> impl Strategy<Value = Overload> {
     prop_oneof![
@@ -14,6 +20,8 @@ fn policy() -> impl Strategy<Value = Overload> {
         Just(Overload::DropOldest),
         Just(Overload::Coalesce),
         (1_u32..6).prop_map(sample),
+        Just(CODEL),
+        Just(Overload::MaxAge(Duration::MAX)),
     ]
 }
 
@@ -102,6 +110,8 @@ fn each_policy_at_the_bound_and_past_it() {
         (Overload::DropOldest, Admission::EvictOldest),
         (Overload::Coalesce, Admission::Refuse),
         (sample(1), shed(ShedReason::Full)),
+        (CODEL, Admission::Refuse),
+        (Overload::MaxAge(Duration::MAX), Admission::Refuse),
     ] {
         let lane = LaneConfig::bounded(8).overload(overload);
         assert_eq!(admit(&lane, 7, 0), Admission::Accept, "{overload:?}");

@@ -1,6 +1,7 @@
 //! Configurations: the defaults hold, and what cannot hold is named with its values.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use freeboard_flow::{
     BOUND_MAX, ConfigError, LaneConfig, MAX_LANES, MailboxConfig, Overload, ReservoirBound,
@@ -66,6 +67,33 @@ fn a_lane_that_cannot_hold_says_why() {
     assert_eq!(
         LaneConfig::bounded(usize::MAX).validate(),
         Err(ConfigError::BoundTooLarge { bound: u64::MAX })
+    );
+}
+
+#[test]
+fn a_lane_that_sheds_by_age_says_why_it_cannot() {
+    let codel = |target, interval| {
+        let [target, interval] = [target, interval].map(Duration::from_millis);
+        LaneConfig::bounded(10).overload(Overload::CoDel { target, interval })
+    };
+    assert_eq!(codel(5, 6).lifo_when_overloaded().validate(), Ok(()));
+    assert_eq!(
+        lane_error(codel(5, 5)),
+        "CoDel target is 5ms, it must be above 0 and below the interval 5ms"
+    );
+    assert_eq!(
+        lane_error(codel(0, 5)),
+        "CoDel target is 0ns, it must be above 0 and below the interval 5ms"
+    );
+    let aged = |max| LaneConfig::bounded(10).overload(Overload::MaxAge(max));
+    assert_eq!(aged(Duration::MAX).validate(), Ok(()));
+    assert_eq!(
+        lane_error(aged(Duration::ZERO)),
+        "maximum age is 0, it must be above 0"
+    );
+    assert_eq!(
+        lane_error(aged(Duration::MAX).lifo_when_overloaded()),
+        "newest first while overloaded needs the policy CoDel"
     );
 }
 

@@ -1,6 +1,7 @@
 //! The decisions against plain models.
 
 mod admission;
+mod age;
 mod config;
 mod random;
 mod recovery;

@@ -45,6 +45,8 @@ mod pinned_actor;
 mod priority_lanes;
 #[path = "../../examples/rate_limiter.rs"]
 mod rate_limiter;
+#[path = "../../examples/shed_by_age.rs"]
+mod shed_by_age;
 #[path = "../../examples/supervision.rs"]
 mod supervision;
 #[cfg(feature = "net")]

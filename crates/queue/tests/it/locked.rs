@@ -39,6 +39,34 @@ unsafe impl GlobalAlloc for Observed {
 #[global_allocator]
 static OBSERVED: Observed = Observed;
 
+/// The oldest value's mark decides on the end, and a popped key is free again at both.
+#[test]
+fn either_end_is_popped() {
+    let lane = LockedLane::<u32, u32>::new(4);
+    for value in 1..=4 {
+        let pushed = lane.push_coalescing(value, |_| u64::from(value), Some(value));
+        assert_eq!(pushed, Ok(None));
+    }
+    let pop = |wanted_mark, takes_newest| {
+        // SAFETY: this thread is the only consumer, and moves the value out at once.
+        unsafe {
+            let popped = lane.pop_either_in_place(|mark| {
+                assert_eq!(mark, wanted_mark);
+                takes_newest
+            });
+            popped.read()
+        }
+    };
+    assert_eq!(pop(1, true), Popped::Value(4, 4));
+    assert_eq!(pop(1, false), Popped::Value(1, 1));
+    assert_eq!(lane.push_coalescing(4, |_| 5, Some(4)), Ok(None));
+    assert_eq!(lane.push_coalescing(2, |_| 6, Some(2)), Ok(Some(2)));
+    assert_eq!(lane.take_first(|value| *value == 4), Some(4));
+    assert_eq!(pop(2, true), Popped::Value(3, 3));
+    assert_eq!(pop(2, true), Popped::Value(2, 2));
+    assert_eq!((pop(0, true), lane.depth()), (Popped::Empty, 0));
+}
+
 /// At a barrier an evicting lane only replaces values.
 #[test]
 fn a_locked_lane_evicts_at_a_barrier() {

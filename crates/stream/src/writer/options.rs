@@ -137,7 +137,8 @@ impl StreamOptions {
 
     /// Sets the bound of the buffers in memory, in bytes, and the policy for records that arrive when they are full.
     ///
-    /// [`Overload::DropOldest`] and [`Overload::Coalesce`] are refused: an accepted record is kept.
+    /// Policies that drop queued records ([`Overload::DropOldest`], [`Overload::Coalesce`], [`Overload::CoDel`],
+    /// [`Overload::MaxAge`]) are refused: an accepted record is kept.
     #[must_use]
     pub fn memory(mut self, lane: LaneConfig) -> Self {
         self.memory = lane;
@@ -211,7 +212,13 @@ impl StreamOptions {
         }
         self.memory.validate().map_err(OpenError::Memory)?;
         let policy = self.memory.overload_policy();
-        let drops = matches!(policy, Overload::DropOldest | Overload::Coalesce);
+        let drops = matches!(
+            policy,
+            Overload::DropOldest
+                | Overload::Coalesce
+                | Overload::CoDel { .. }
+                | Overload::MaxAge(_)
+        );
         let buffer = match self.buffer {
             BufferSize::Auto => ALIGNMENT,
             BufferSize::Bytes(bytes) => bytes,
