@@ -100,6 +100,22 @@ pub enum ConfigError {
         /// The bound's unit: `messages` or `bytes`.
         unit: &'static str,
     },
+    /// An adaptive limit whose range is empty, or whose first value lies outside of it.
+    #[error(
+        "adaptive limit is {min} to {max} from {initial}, it must be 1 <= min <= initial <= max <= {}",
+        crate::adaptive::LIMIT_MAX
+    )]
+    LimitRange {
+        /// The smallest limit, in messages.
+        min: u64,
+        /// The first limit, in messages.
+        initial: u64,
+        /// The largest limit, in messages.
+        max: u64,
+    },
+    /// An adaptive limit with windows of no time.
+    #[error("window of the adaptive limit is 0, it must be above 0")]
+    LimitWindowZero,
     /// A back-off whose first delay is above its longest.
     #[error("back-off minimum is {min_ns} ns, it must be at most the maximum {max_ns} ns")]
     BackoffMinAboveMax {

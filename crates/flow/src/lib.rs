@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod admission;
 mod age;
 mod backoff;
@@ -38,6 +39,7 @@ pub mod random;
 mod restart;
 mod rounds;
 
+pub use adaptive::{AdaptiveLimit, GradientLimit, LIMIT_MAX};
 pub use admission::{Admission, ShedReason, admit};
 pub use age::{AgeLaw, CoDel};
 pub use backoff::Backoff;

@@ -1,5 +1,6 @@
 //! The decisions against plain models.
 
+mod adaptive;
 mod admission;
 mod age;
 mod config;
