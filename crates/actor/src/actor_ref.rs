@@ -27,7 +27,7 @@ use crate::{
     envelope::{Envelope, Payload},
     error::TellError,
     id::ActorId,
-    outbox,
+    outbox::{self, NotKept},
     receives::{self, Receives, RouteOf},
     recipient::Recipient,
     reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplyPort, deadline_at},
@@ -360,9 +360,12 @@ impl<A: Actor> ActorRef<A> {
                 Err(TellError::Full(envelope))
             }
             (OnFull::Wait, Some(sender)) => {
-                outbox::keep(sender, core, lane, envelope).map_err(|envelope| {
-                    core.count_shed(lane, ShedReason::OutboxFull);
-                    TellError::OutboxFull(envelope)
+                outbox::keep(sender, core, lane, envelope).map_err(|not_kept| match not_kept {
+                    NotKept::Retiring(envelope) => TellError::Closed(envelope),
+                    NotKept::Full(envelope) => {
+                        core.count_shed(lane, ShedReason::OutboxFull);
+                        TellError::OutboxFull(envelope)
+                    }
                 })
             }
             (OnFull::Block, _) | (OnFull::Wait, None) => {

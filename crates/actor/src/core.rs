@@ -67,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) relations: Mutex<Option<Box<Relations>>>,
     /// Children that are added now would not be awaited; written before the relations are read.
     pub(crate) takes_no_children: AtomicBool,
+    /// A resize has removed this member of a group: no outbox takes further messages for it.
+    is_retiring: AtomicBool,
     /// 0 while the actor lives, then its [`ExitReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
     restarts: AtomicU32,
@@ -111,6 +113,7 @@ impl Core {
             waiters: Waiters::default(),
             relations: Mutex::new(None),
             takes_no_children: AtomicBool::new(false),
+            is_retiring: AtomicBool::new(false),
             end_reason: AtomicU8::new(0),
             restarts: AtomicU32::new(0),
             asking: AtomicU64::new(0),
@@ -328,6 +331,16 @@ impl Core {
     pub(crate) fn drain(&self) {
         self.mailbox.close();
         self.signal(DRAIN);
+    }
+
+    pub(crate) fn set_retiring(&self) {
+        // Ordering: Relaxed, the locks of the wait graph order it: see `group::resize`.
+        self.is_retiring.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_retiring(&self) -> bool {
+        // Ordering: Relaxed, as above.
+        self.is_retiring.load(Ordering::Relaxed)
     }
 
     /// The actor whose reply this one waits for.

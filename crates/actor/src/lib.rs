@@ -165,7 +165,8 @@ pub use freeboard_sched::{
     Blocking, BusySpin, Collapse, Idle, OnlineError, Sleeping, TimerKey, WaitStrategy, Yielding,
 };
 pub use group::{
-    GROUP_MEMBERS_MAX, Group, GroupAsk, GroupAskFuture, GroupError, GroupOptions, Route, Router,
+    AskAll, AskAllFuture, Broadcast, GROUP_MEMBERS_MAX, Group, GroupAsk, GroupAskFuture,
+    GroupError, GroupOptions, Members, Replies, Route, Router, SendAny,
 };
 pub use id::{ActorId, ActorKey};
 pub use options::{Dispatcher, OUTBOX_BOUND_DEFAULT, PINNED_BOUND_DEFAULT, SpawnOptions};

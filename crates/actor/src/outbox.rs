@@ -69,25 +69,34 @@ pub(crate) enum Settled {
     More,
 }
 
-/// Keeps an envelope for a full lane in the outbox of the actor `sender`, which this thread runs;
-/// gives it back if the outbox is full.
+/// Why an outbox did not keep an envelope.
+pub(crate) enum NotKept {
+    Full(Envelope),
+    /// The receiver closes as soon as no outbox holds messages for it.
+    Retiring(Envelope),
+}
+
+/// Keeps an envelope for a full lane in the outbox of the actor `sender`, which this thread runs.
 pub(crate) fn keep(
     sender: &Core,
     target: &Core,
     lane: usize,
     envelope: Envelope,
-) -> Result<(), Envelope> {
+) -> Result<(), NotKept> {
     // SAFETY: this thread runs the sender; the borrow ends with this function, which calls nothing
     // that could come back here.
     let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
     current::set_has_outbox();
     if outbox.len() >= sender.options().outbox_bound {
-        return Err(envelope);
+        return Err(NotKept::Full(envelope));
     }
-    outbox
-        .bundle_for(sender.id(), target, lane)
-        .parts
-        .push_back(Part::Message(envelope));
+    let parts = &mut outbox.bundle_for(sender.id(), target, lane).parts;
+    // After the bundle has entered itself into the wait graph: see `group::resize`.
+    if target.is_retiring() {
+        outbox.bundles.retain(|bundle| !bundle.is_empty());
+        return Err(NotKept::Retiring(envelope));
+    }
+    parts.push_back(Part::Message(envelope));
     Ok(())
 }
 

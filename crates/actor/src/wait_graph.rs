@@ -129,3 +129,12 @@ pub(crate) fn held_for(senders: impl Iterator<Item = ActorId>) -> HashSet<ActorI
     }
     found
 }
+
+/// Whether any outbox holds messages for this actor.
+pub(crate) fn is_held_for(target: ActorId) -> bool {
+    HOLDS_FOR.iter().any(|shard| {
+        let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = shard.iter().flat_map(HashMap::values);
+        held.any(|targets| targets.contains(&target))
+    })
+}

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // All are busy, and 10 jobs are queued for the first one.
     let busy = Arc::new(Barrier::new(4));
-    for member in workers.members() {
+    for member in &workers.members() {
         member.tell(Busy(busy.clone()))?;
     }
     busy.wait();

@@ -1,5 +1,4 @@
-//! Groups: a fixed number of actors of one type behind one reference, and the router that chooses
-//! among them.
+//! Groups: actors of one type behind one reference, and the router that chooses among them.
 //!
 //! ```text
 //!                  router
@@ -12,9 +11,8 @@
 //!
 //! A group is not an actor: routing runs on the sender's thread, without a mailbox, an extra hop, a lock or an
 //! allocation per message. A routing actor (ractor's factory, Akka Typed's routers) would be one mailbox in front of
-//! many. The set of members is fixed, and a member that panics is restarted in place if its supervision says so.
-//! The mapping of keys to members does not change while all live, so plain hashing is enough; a changing set would
-//! need consistent hashing.
+//! many. A member that panics is restarted in place if its supervision says so. [`Group::resize`] changes the number
+//! of members: `members` has the snapshot that senders read, `resize` the protocol, and `router` which keys move.
 //!
 //! **Where the key comes from.** The sender gives it, before the message:
 //! `group.route(&order.account).tell(order)`. A key in one call with the message (as in ractor's
@@ -24,9 +22,13 @@
 //! setting: a router that is not by key ignores the key, and a router by key distributes messages without
 //! key in turn, as a Kafka producer does.
 
+mod any_capacity;
 mod ask;
+mod ask_all;
 pub(crate) mod gauges;
+mod members;
 mod options;
+mod resize;
 mod route;
 mod router;
 
@@ -39,9 +41,15 @@ use crate::{
     actor_ref::ActorRef,
     receives::Receives,
 };
-use gauges::{Gauged, MemberGauges, Turns};
+use any_capacity::AnyCapacity;
+use gauges::{Gauged, Turns};
+use members::Membership;
+use resize::Spawner;
 
+pub use any_capacity::SendAny;
 pub use ask::{GroupAsk, GroupAskFuture};
+pub use ask_all::{AskAll, AskAllFuture, Replies};
+pub use members::Members;
 pub use options::{GROUP_MEMBERS_MAX, GroupError, GroupOptions};
 pub use route::Route;
 pub use router::Router;
@@ -92,10 +100,20 @@ pub struct Group<A: Actor> {
 struct GroupInner<A: Actor> {
     name: Option<String>,
     router: Router,
-    /// Separate from their counters: every sender reads these, and they are never written.
-    actors: Box<[ActorRef<A>]>,
-    gauges: Box<[MemberGauges]>,
+    membership: Membership<A>,
     turns: Turns,
+    any_capacity: AnyCapacity,
+    spawner: Spawner<A>,
+}
+
+/// The result of [`Group::broadcast`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Broadcast {
+    /// Members that accepted the message.
+    pub accepted: usize,
+    /// Members that refused it: terminated, or full by their policy.
+    pub refused: usize,
 }
 
 impl<A: Actor> Clone for Group<A> {
@@ -115,23 +133,28 @@ impl<A: Actor> fmt::Debug for Group<A> {
 impl<A: Actor> fmt::Debug for GroupInner<A> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name.as_deref().unwrap_or(std::any::type_name::<A>());
-        let members = self.actors.len();
+        let members = self.members().len();
         write!(formatter, "Group({name}, {members} by {})", self.router)
     }
 }
 
 impl<A: Actor> Group<A> {
     /// `members` has at least one.
-    fn new(name: Option<String>, router: Router, members: Vec<ActorRef<A>>) -> Self {
-        let gauges = members.iter().map(|_| MemberGauges::default()).collect();
+    fn new(
+        name: Option<String>,
+        router: Router,
+        members: Vec<ActorRef<A>>,
+        spawner: Spawner<A>,
+    ) -> Self {
+        let system = members[0].cell().core().system.clone();
         let inner = Arc::new(GroupInner {
             name,
             router,
-            actors: members.into(),
-            gauges,
+            membership: Membership::new(members),
             turns: Turns::default(),
+            any_capacity: AnyCapacity::default(),
+            spawner,
         });
-        let system = &inner.actors[0].cell().core().system;
         let gauged: Arc<dyn Gauged> = inner.clone();
         system.groups.enter(Arc::downgrade(&gauged));
         Self { inner }
@@ -140,10 +163,12 @@ impl<A: Actor> Group<A> {
     #[inline]
     fn choose(&self, key: Option<&[u8]>) -> Route<'_, A> {
         let group = &*self.inner;
+        let members = group.members();
         let turn = || group.turns.next();
-        let load = |index: usize| group.load(index);
-        let index = group.router.choose(group.actors.len(), key, turn, load);
-        Route::new(group, index)
+        let load = |index: usize| load(&members[index]);
+        let sizes = group.membership.sizes(members.len());
+        let choice = group.router.choose(sizes, key, turn, load);
+        Route::new(group, choice)
     }
 
     /// Chooses a member for a message with this key: any `AsRef<[u8]>`. For a number use its `to_be_bytes`.
@@ -158,19 +183,24 @@ impl<A: Actor> Group<A> {
         self.choose(None)
     }
 
-    /// Tells each member a clone of the message, waiting at full lanes as [`ActorRef::tell`] does.
-    /// Returns how many accepted it. The group's gauges do not count it: nothing was routed.
-    pub fn broadcast<M: Message + Clone>(&self, msg: &M) -> usize
+    /// Tells each member a clone of the message, waiting at full lanes as [`ActorRef::tell`] does. The group's
+    /// counters ignore it: nothing was routed.
+    pub fn broadcast<M: Message + Clone>(&self, msg: &M) -> Broadcast
     where
         A: Receives<M>,
     {
+        let members = self.members();
         let accepted = |member: &&ActorRef<A>| member.tell(msg.clone()).is_ok();
-        self.members().iter().filter(accepted).count()
+        let accepted = members.iter().filter(accepted).count();
+        Broadcast {
+            accepted,
+            refused: members.len() - accepted,
+        }
     }
 
     /// All members, by index, including terminated ones. The group's counters ignore messages sent to them directly.
-    pub fn members(&self) -> &[ActorRef<A>] {
-        &self.inner.actors
+    pub fn members(&self) -> Members<'_, A> {
+        self.inner.members()
     }
 
     /// The router it was spawned with.
@@ -195,39 +225,49 @@ impl<A: Actor> Group<A> {
     }
 }
 
+/// The load that a router compares. A terminated member is empty, but must be avoided.
+#[inline]
+fn load<A: Actor>(member: &ActorRef<A>) -> u64 {
+    let mailbox = &member.cell().core().mailbox;
+    if mailbox.is_closed() {
+        router::CLOSED
+    } else {
+        mailbox.depth()
+    }
+}
+
 impl<A: Actor> GroupInner<A> {
-    /// The load that a router compares. A terminated member is empty, but must be avoided.
     #[inline]
-    fn load(&self, index: usize) -> u64 {
-        let mailbox = &self.actors[index].cell().core().mailbox;
-        if mailbox.is_closed() {
-            router::CLOSED
-        } else {
-            mailbox.depth()
-        }
+    fn members(&self) -> Members<'_, A> {
+        self.membership.read()
     }
 }
 
 impl<A: Actor> Gauged for GroupInner<A> {
     fn snapshot(&self) -> GroupSnapshot {
-        let members: Vec<_> = std::iter::zip(&self.gauges, &self.actors)
-            .map(|(gauges, actor)| MemberSnapshot {
-                id: actor.id().get(),
-                name: actor.name().map(str::to_owned),
+        let current = self.members();
+        let of_index = |(index, gauges): (usize, &Arc<gauges::MemberGauges>)| {
+            // Indices beyond the members are those that a resize has removed: their counters remain.
+            let actor = current.get(index);
+            MemberSnapshot {
+                id: actor.map_or(0, |it| it.id().get()),
+                name: actor.and_then(ActorRef::name).map(str::to_owned),
                 routed: gauges.routed.get(),
                 redirected: gauges.redirected.get(),
                 taken_over: gauges.taken_over.get(),
                 refused: gauges.refused.get(),
-                depth: actor.depth(),
-                is_alive: actor.is_alive(),
-            })
-            .collect();
+                depth: actor.map_or(0, ActorRef::depth),
+                is_alive: actor.is_some_and(ActorRef::is_alive),
+            }
+        };
+        let members: Vec<_> = current.gauges().iter().enumerate().map(of_index).collect();
+        let routed = members.iter().take(current.len()).map(|it| it.routed);
         GroupSnapshot {
-            id: self.actors[0].id().get(),
+            id: self.membership.id(),
             name: self.name.clone(),
             actor_type: std::any::type_name::<A>().to_owned(),
             router: self.router.to_string(),
-            skew: freeboard_meter::skew(members.iter().map(|member| member.routed)),
+            skew: freeboard_meter::skew(routed),
             members,
         }
     }

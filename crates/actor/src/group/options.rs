@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Group, router::Router};
+use super::{Group, resize::Spawner, router::Router};
 use crate::{
     actor::Actor, actor_ref::ActorRef, context::Context, options::SpawnOptions, run::Factory,
     spawn::SpawnError, system::System,
@@ -89,16 +89,12 @@ impl GroupOptions {
         spawn_member: impl Fn(SpawnOptions, Factory<A>) -> Result<ActorRef<A>, SpawnError>,
     ) -> Result<Group<A>, GroupError> {
         self.validate()?;
-        let name = self
-            .name
-            .or_else(|| self.member.name.take().map(|name| name.to_string()));
-        let factory = Arc::new(factory);
+        let name = self.member.name.take().map(|name| name.to_string());
+        let name = self.name.or(name);
+        let spawner = Spawner::new(self.member, Arc::new(factory));
         let mut members: Vec<ActorRef<A>> = Vec::with_capacity(self.members);
         for index in 0..self.members {
-            let mut options = self.member.clone();
-            options.name = name.as_ref().map(|name| format!("{name}/{index}").into());
-            let factory = factory.clone();
-            match spawn_member(options, Box::new(move || factory(index))) {
+            match spawner.spawn(name.as_deref(), index, &spawn_member) {
                 Ok(member) => members.push(member),
                 Err(error) => {
                     members.iter().for_each(ActorRef::stop);
@@ -106,7 +102,7 @@ impl GroupOptions {
                 }
             }
         }
-        Ok(Group::new(name, self.router, members))
+        Ok(Group::new(name, self.router, members, spawner))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{GroupInner, ask::GroupAsk};
+use super::{GroupInner, ask::GroupAsk, members::Members, router::Choice};
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
@@ -15,10 +15,11 @@ use crate::{
 ///
 /// If the member has terminated, the message goes to the next living one (by index, wrapping around); if all have
 /// terminated, it is refused. A full lane of the chosen member applies its policy; the message is not redirected.
+/// If the group is resized, later messages of the route go where the router would send them now.
 #[must_use = "a choice alone sends nothing"]
 pub struct Route<'g, A: Actor> {
     group: &'g GroupInner<A>,
-    index: usize,
+    choice: Choice,
 }
 
 impl<A: Actor> Clone for Route<'_, A> {
@@ -31,29 +32,36 @@ impl<A: Actor> Copy for Route<'_, A> {}
 
 impl<A: Actor> fmt::Debug for Route<'_, A> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Route({} of {:?})", self.index, self.group)
+        write!(formatter, "Route({} of {:?})", self.index(), self.group)
     }
 }
 
 impl<'g, A: Actor> Route<'g, A> {
     #[inline]
-    pub(super) const fn new(group: &'g GroupInner<A>, index: usize) -> Self {
-        Self { group, index }
+    pub(super) const fn new(group: &'g GroupInner<A>, choice: Choice) -> Self {
+        Self { group, choice }
+    }
+
+    #[inline]
+    fn index_in(&self, members: &Members<'_, A>) -> usize {
+        let sizes = self.group.membership.sizes(members.len());
+        self.choice.index_in(sizes)
     }
 
     /// The chosen member, living or not. The group's counters ignore messages sent to it directly.
-    pub fn member(self) -> &'g ActorRef<A> {
-        &self.group.actors[self.index]
+    pub fn member(self) -> ActorRef<A> {
+        let members = self.group.members();
+        members[self.index_in(&members)].clone()
     }
 
     /// The chosen member's index among [`crate::Group::members`].
     pub fn index(self) -> usize {
-        self.index
+        self.index_in(&self.group.members())
     }
 
     #[inline]
     pub(super) fn begin(self) -> Delivery<'g, A> {
-        Delivery::begin(self.group, self.index)
+        Delivery::begin(self)
     }
 
     /// [`ActorRef::tell`] to the chosen member.
@@ -125,7 +133,10 @@ impl<'g, A: Actor> Route<'g, A> {
 /// The delivery of one message: to the chosen member, or past terminated members to a living one. It counts the
 /// message when it begins, and its outcome when it is dropped.
 pub(super) struct Delivery<'g, A: Actor> {
-    group: &'g GroupInner<A>,
+    route: Route<'g, A>,
+    members: Members<'g, A>,
+    /// The index that the message was counted for.
+    routed: usize,
     chosen: usize,
     /// Members that were found terminated.
     passed: usize,
@@ -134,10 +145,14 @@ pub(super) struct Delivery<'g, A: Actor> {
 
 impl<'g, A: Actor> Delivery<'g, A> {
     #[inline]
-    pub(super) fn begin(group: &'g GroupInner<A>, chosen: usize) -> Self {
-        group.gauges[chosen].routed.add(1);
+    pub(super) fn begin(route: Route<'g, A>) -> Self {
+        let members = route.group.members();
+        let chosen = route.index_in(&members);
+        members.gauges()[chosen].routed.add(1);
         Self {
-            group,
+            route,
+            members,
+            routed: chosen,
             chosen,
             passed: 0,
             is_accepted: false,
@@ -147,7 +162,7 @@ impl<'g, A: Actor> Delivery<'g, A> {
     #[inline]
     fn index(&self) -> usize {
         let index = self.chosen + self.passed;
-        let members = self.group.actors.len();
+        let members = self.members.len();
         if index < members {
             index
         } else {
@@ -157,16 +172,23 @@ impl<'g, A: Actor> Delivery<'g, A> {
 
     /// The member that the message is offered to next.
     #[inline]
-    pub(super) fn member(&self) -> &'g ActorRef<A> {
-        &self.group.actors[self.index()]
+    pub(super) fn member(&self) -> &ActorRef<A> {
+        &self.members[self.index()]
     }
 
-    /// The current member has terminated: moves on to the next one. `false` if none is left; then the chosen member
-    /// counts as the receiver.
+    /// The current member has terminated, or was removed: moves on to the next one, or to the choice among the new
+    /// members. `false` if none is left; then the chosen member counts as the receiver.
     #[cold]
     pub(super) fn pass(&mut self) -> bool {
+        let present = self.route.group.members();
+        if !present.is_same(&self.members) {
+            self.chosen = self.route.index_in(&present);
+            self.members = present;
+            self.passed = 0;
+            return true;
+        }
         self.passed += 1;
-        if self.passed == self.group.actors.len() {
+        if self.passed == self.members.len() {
             self.passed = 0;
             return false;
         }
@@ -200,12 +222,13 @@ impl<'g, A: Actor> Delivery<'g, A> {
 impl<A: Actor> Drop for Delivery<'_, A> {
     #[inline]
     fn drop(&mut self) {
-        if self.passed > 0 {
-            self.group.gauges[self.chosen].redirected.add(1);
-            self.group.gauges[self.index()].taken_over.add(1);
+        let (gauges, index) = (self.members.gauges(), self.index());
+        if index != self.routed {
+            gauges[self.routed].redirected.add(1);
+            gauges[index].taken_over.add(1);
         }
         if !self.is_accepted {
-            self.group.gauges[self.index()].refused.add(1);
+            gauges[index].refused.add(1);
         }
     }
 }

@@ -47,37 +47,131 @@ impl Router {
     /// The maximum number of bytes of [`Router::FirstBytesOfKey`].
     pub const FIRST_BYTES_MAX: usize = 8;
 
-    /// The index of the chosen member, below `members`, which is not 0. `turn` gives a number that
-    /// counts up with each call, `load` a member's queue length.
+    /// Chooses a member. `turn` gives a number that counts up with each call, `load` a member's queue length.
     #[inline]
     pub(super) fn choose(
         self,
-        members: usize,
+        sizes: Sizes,
         key: Option<&[u8]>,
         turn: impl Fn() -> u64,
         load: impl Fn(usize) -> u64,
-    ) -> usize {
-        let in_turn = || (turn() % members as u64) as usize;
-        match (self, key) {
-            (Self::HashOfKey, Some(key)) => random::below(hash(key), members),
+    ) -> Choice {
+        let members = sizes.now;
+        let in_turn = |number: u64| (number % members as u64) as usize;
+        let (number, index) = match (self, key) {
+            (Self::HashOfKey, Some(key)) => {
+                let number = hash(key);
+                return Choice {
+                    number,
+                    is_hash: true,
+                    index: member_of_hash(number, sizes),
+                    of: members,
+                };
+            }
             (Self::FirstBytesOfKey { bytes }, Some(key)) => {
-                (leading_number(key, bytes) % members as u64) as usize
+                let number = leading_number(key, bytes);
+                (number, in_turn(number))
             }
             (Self::HashOfKey | Self::FirstBytesOfKey { .. }, None) | (Self::RoundRobin, _) => {
-                in_turn()
+                let number = turn();
+                (number, in_turn(number))
             }
-            (Self::Random { seed }, _) => random::below(random::number(seed, turn()), members),
-            (Self::LeastLoaded, _) => shallowest(members, in_turn(), load),
+            (Self::Random { seed }, _) => {
+                let number = random::number(seed, turn());
+                (number, random::below(number, members))
+            }
+            (Self::LeastLoaded, _) => {
+                let index = shallowest(members, in_turn(turn()), load);
+                (index as u64, index)
+            }
             (Self::PowerOfTwoChoices { seed }, _) => {
                 let (first, second) = two_of(members, random::number(seed, turn()));
-                if load(second) < load(first) {
-                    second
-                } else {
-                    first
-                }
+                let is_second = load(second) < load(first);
+                let index = if is_second { second } else { first };
+                (index as u64, index)
             }
+        };
+        Choice {
+            number,
+            is_hash: false,
+            index,
+            of: members,
         }
     }
+}
+
+/// The numbers of members, at first and now.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) first: usize,
+    pub(super) now: usize,
+}
+
+/// A router's choice.
+#[derive(Clone, Copy)]
+pub(super) struct Choice {
+    /// What the choice was made from: it is made again if the group was resized meanwhile.
+    number: u64,
+    is_hash: bool,
+    pub(super) index: usize,
+    /// The number of members that it was made for.
+    of: usize,
+}
+
+impl Choice {
+    /// The index for these sizes.
+    #[inline]
+    pub(super) fn index_in(self, sizes: Sizes) -> usize {
+        if sizes.now == self.of {
+            self.index
+        } else if self.is_hash {
+            member_of_hash(self.number, sizes)
+        } else {
+            (self.number % sizes.now as u64) as usize
+        }
+    }
+}
+
+/// The member of a hashed key. It moves as few keys as possible when the number of members changes: the first number
+/// of members maps evenly, each member added later takes its share of all keys, and the keys of a removed member spread
+/// evenly over the others. Growing follows Lamping and Veach ("A Fast, Minimal Memory, Consistent Hash Algorithm",
+/// 2014), which makes O(log(now / first)) steps.
+#[inline]
+fn member_of_hash(hash: u64, sizes: Sizes) -> usize {
+    let index = random::below(hash, sizes.first);
+    if sizes.now == sizes.first {
+        index
+    } else {
+        moved_member(hash, index, sizes)
+    }
+}
+
+#[cold]
+fn moved_member(hash: u64, mut index: usize, sizes: Sizes) -> usize {
+    let mut draws = (0..).map(|turn| random::number(hash, turn));
+    let mut draw = || draws.next().unwrap_or_default();
+    // Shrunk: a key of a removed member draws again among those below it.
+    while index >= sizes.now {
+        index = random::below(draw(), index);
+    }
+    if sizes.now < sizes.first {
+        return index;
+    }
+    // Grown: of the members that are added one by one, the next that takes the key is the first / r-th, for r evenly
+    // between 0 and 1; and from there on likewise.
+    let mut next = jump(sizes.first, draw());
+    while next < sizes.now {
+        index = next;
+        next = jump(next + 1, draw());
+    }
+    index
+}
+
+/// With `members` members, the index of the added member to which a key moves next.
+fn jump(members: usize, draw: u64) -> usize {
+    // 31 bits of the draw, from 1 to 2^31: exact in integers, so the mapping is the same on every platform.
+    let draw = (draw >> 33) + 1;
+    usize::try_from(((members as u64) << 31) / draw).unwrap_or(usize::MAX)
 }
 
 /// The key eight bytes at a time, little-endian, the last ones filled up with zeros; before them its
@@ -183,6 +277,32 @@ mod tests {
             ("a key of more than sixteen bytes", 0xc611_b418_950e_74e2),
         ] {
             assert_eq!(hash(key.as_bytes()), hash_of_it, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn a_resize_moves_only_the_keys_that_must_move() {
+        let keys: Vec<u64> = (0..40_000).map(|turn| random::number(3, turn)).collect();
+        for first in [1, 3, 8] {
+            let at = |hash, now| member_of_hash(hash, Sizes { first, now });
+            for (before, after) in [(1, 2), (2, 3), (3, 8), (8, 9), (7, 20), (20, 21)] {
+                let mut counts = vec![0_usize; after];
+                let mut moved = 0;
+                for &hash in &keys {
+                    let (old, new) = (at(hash, before), at(hash, after));
+                    counts[new] += 1;
+                    assert!(old == new || new >= before, "{old} to {new} of {after}");
+                    moved += usize::from(old != new);
+                }
+                let share = keys.len() * (after - before) / after;
+                assert!(
+                    moved.abs_diff(share) < 800,
+                    "{moved}, not {share}: {before} to {after}"
+                );
+                let even = keys.len() / after;
+                let spread = counts.iter().map(|count| count.abs_diff(even)).max();
+                assert!(spread < Some(even / 5 + 200), "{counts:?}");
+            }
         }
     }
 

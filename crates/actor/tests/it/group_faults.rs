@@ -315,7 +315,8 @@ fn check_books(bench: &Bench, seed: u64, sent: u64, returned: u64) {
     let redirected = sum(|member| member.redirected);
     assert_eq!(redirected, sum(|member| member.taken_over), "seed {seed}");
     assert!(redirected > 0, "seed {seed}: {snapshot:?}");
-    let fatal = snapshot.members.iter().zip(bench.group.members());
+    let members = bench.group.members();
+    let fatal = snapshot.members.iter().zip(&members);
     let direct = fatal
         .map(|(member, actor)| {
             let accepted: u64 = actor.snapshot().lanes.iter().map(|it| it.accepted).sum();

@@ -23,7 +23,7 @@ fn routed(group: &Group<Probe>) -> Vec<u64> {
 /// Makes each member wait at a gate, as far as there are workers.
 fn hold_all(group: &Group<Probe>, workers: u64) -> Gate {
     let gate = Gate::default();
-    assert_eq!(group.broadcast(&gate), group.members().len());
+    assert_eq!(group.broadcast(&gate).accepted, group.members().len());
     gate.wait_arrived(workers);
     gate
 }
@@ -240,11 +240,13 @@ fn members_have_names_and_a_taken_one_leaves_no_part_of_a_group() {
 fn each_member_gets_a_broadcast_and_all_end_when_the_group_is_stopped() {
     let system = system();
     let (group, notes) = group_of(&system, GroupOptions::new(4));
-    assert_eq!(group.broadcast(&7_u64), 4);
+    let report = group.broadcast(&7_u64);
+    assert_eq!((report.accepted, report.refused), (4, 0));
     group.stop_gracefully();
     group.members().iter().for_each(|it| drop(ended(it)));
     assert!(notes.iter().take(4).all(|notes| notes.all() == [7]));
-    assert_eq!(group.broadcast(&8_u64), 0);
+    let report = group.broadcast(&8_u64);
+    assert_eq!((report.accepted, report.refused), (0, 4));
     let (group, _) = group_of(&system, GroupOptions::new(4));
     group.stop();
     group.members().iter().for_each(|it| drop(ended(it)));

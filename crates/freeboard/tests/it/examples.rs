@@ -47,6 +47,10 @@ mod priority_lanes;
 mod rate_limiter;
 #[path = "../../examples/shed_by_age.rs"]
 mod shed_by_age;
+#[path = "../../examples/resize_group.rs"]
+mod resize_group;
+#[path = "../../examples/scatter_gather.rs"]
+mod scatter_gather;
 #[path = "../../examples/supervision.rs"]
 mod supervision;
 #[cfg(feature = "net")]
