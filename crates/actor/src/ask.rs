@@ -191,6 +191,26 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
     }
 }
 
+#[cfg(feature = "tower")]
+impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
+    /// The future of an ask with a grant of capacity, if any. It waits at a full lane whatever the lane's policy is.
+    pub(crate) fn begin_reserved(
+        self,
+        grant: Option<crate::waiters::WaitKey>,
+    ) -> AskFuture<A, M, R> {
+        let deadline_ns = self.deadline_ns();
+        let mut asking = self.begin(deadline_ns, false);
+        let Stage::Unsent(msg, slot, route, lane) =
+            std::mem::replace(&mut asking.stage, Stage::Settled)
+        else {
+            unreachable!("an ask begins unsent");
+        };
+        let (to, envelope) = (asking.to.clone(), (route.envelope)(msg, slot));
+        asking.stage = Stage::Waiting(PendingSend::reserved(to, lane, envelope, grant));
+        asking
+    }
+}
+
 impl<A: Actor, M: Message, R: Send + 'static> IntoFuture for Ask<A, M, R> {
     type Output = Result<R, AskError<M>>;
     type IntoFuture = AskFuture<A, M, R>;

@@ -231,7 +231,17 @@ impl Core {
         envelope: Envelope,
         is_granted: bool,
     ) -> Result<(), Unaccepted> {
-        let config = self.lane_config(lane);
+        self.offer_by(self.lane_config(lane), lane, envelope, is_granted)
+    }
+
+    /// [`Core::offer`] by the policy of `config`, which has the lane's bound.
+    pub(crate) fn offer_by(
+        &self,
+        config: &LaneConfig,
+        lane: usize,
+        envelope: Envelope,
+        is_granted: bool,
+    ) -> Result<(), Unaccepted> {
         match self.mailbox.lane(lane).offer(envelope, config, is_granted) {
             Offer::Accepted => self.announce(),
             Offer::AcceptedShedding(shed, reason) => {

@@ -95,6 +95,8 @@ mod actor_ref;
 mod actor_stats;
 mod ask;
 mod block;
+#[cfg(feature = "tower")]
+pub mod bridge;
 mod builder;
 mod cell;
 mod circles;
@@ -125,6 +127,8 @@ mod recipient;
 mod registry;
 mod relations;
 mod reply;
+#[cfg(any(feature = "futures", feature = "tower"))]
+mod reserve;
 mod run;
 mod send;
 mod shutdown;

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use freeboard_flow::ShedReason;
+use freeboard_flow::{Overload, ShedReason};
 
 use crate::{
     actor::{Actor, Message},
@@ -78,6 +78,8 @@ pub(crate) struct PendingSend<A: Actor> {
     waiting: Option<WaitKey>,
     /// A blocked thread polls it, and always polls again.
     is_blocking: bool,
+    /// It waits at a full lane whatever the lane's policy is.
+    is_patient: bool,
 }
 
 impl<A: Actor> PendingSend<A> {
@@ -89,7 +91,23 @@ impl<A: Actor> PendingSend<A> {
             envelope: Some(envelope),
             waiting: None,
             is_blocking,
+            is_patient: false,
         }
+    }
+
+    /// It has waited, and holds the grant of `waiting`, if any. If the lane is full again, it waits further, whatever
+    /// the lane's policy is.
+    #[cfg(any(feature = "futures", feature = "tower"))]
+    pub(crate) fn reserved(
+        to: ActorRef<A>,
+        lane: usize,
+        envelope: Envelope,
+        waiting: Option<WaitKey>,
+    ) -> Self {
+        let mut pending = Self::new(to, lane, envelope, false);
+        pending.waiting = waiting;
+        pending.is_patient = true;
+        pending
     }
 
     /// Ready when the lane has accepted the envelope, or refused it for good.
@@ -118,8 +136,12 @@ impl<A: Actor> PendingSend<A> {
         if self.lane >= core.mailbox.lane_count() {
             return Poll::Ready(Err(TellError::NoLane(envelope)));
         }
+        let mut config = *core.lane_config(self.lane);
+        if self.is_patient {
+            config = config.overload(Overload::Wait);
+        }
         loop {
-            let outcome = match core.offer(self.lane, envelope, is_granted) {
+            let outcome = match core.offer_by(&config, self.lane, envelope, is_granted) {
                 Ok(()) => Ok(()),
                 Err(Unaccepted::Full(it)) => Err(TellError::Full(it)),
                 Err(Unaccepted::Closed(it)) => Err(TellError::Closed(it)),

@@ -18,6 +18,8 @@
 //! **Order.** While senders wait, the lane's barrier [`Barrier::Waiters`] is raised: newcomers find the lane full
 //! and wait behind them. A granted sender that finds the lane full again returns to its old position.
 //!
+//! A sender that waits although the lane's policy is another one ([`crate::reserve`]) raises no barrier.
+//!
 //! **Grants.** A granted sender has not pushed yet, so grants count against the capacity, and the barrier stays
 //! raised. A blocked thread always pushes or returns its grant. A future may never be polled again, and an actor
 //! may run user code that blocks on this very lane: their grants lapse [`LAPSE_AFTER`] after the lane was found
@@ -33,6 +35,7 @@ use std::{
     time::Duration,
 };
 
+use freeboard_flow::Overload;
 use freeboard_meter::clock;
 use freeboard_queue::Barrier;
 use slab::Slab;
@@ -58,6 +61,14 @@ fn set_lapse_timer(core: &Core) {
     });
     // If it was not set, the system is shutting down, which releases all senders.
     drop(set);
+}
+
+/// Makes newcomers wait behind the senders that wait. Call with the list locked. Under any other policy newcomers do
+/// not wait, and a raised barrier would refuse them although the lane has capacity.
+fn raise(core: &Core, lane: usize) {
+    if core.lane_config(lane).overload_policy() == Overload::Wait {
+        core.mailbox.lane(lane).raise(Barrier::Waiters);
+    }
 }
 
 /// A sender that waits for capacity.
@@ -327,7 +338,41 @@ impl Waiters {
             state,
         });
         list.link(slot);
-        core.mailbox.lane(lane).raise(Barrier::Waiters);
+        raise(core, lane);
+        Some(WaitKey { slot, number })
+    }
+
+    /// Grants capacity for one message at once, if the lane has some for which no sender waits. The barrier is not
+    /// raised: a newcomer may take the slot, and the holder of the grant then waits before all later ones.
+    #[cfg(any(feature = "futures", feature = "tower"))]
+    pub(crate) fn try_grant(&self, core: &Core, lane: usize) -> Option<WaitKey> {
+        let mut list = self.lock();
+        // Under the lock, as in `register`.
+        if core.end_reason().is_some() {
+            return None;
+        }
+        let list = list.get_or_insert_with(|| Box::new(WaitList::new(core.mailbox.lane_count())));
+        let (mailbox_lane, queue) = (core.mailbox.lane(lane), &mut list.lanes[lane]);
+        let taken = mailbox_lane.depth() + queue.granted();
+        if queue.first.is_some()
+            || taken >= core.lane_config(lane).bound()
+            || mailbox_lane.is_raised(Barrier::Pause)
+        {
+            return None;
+        }
+        queue.granted_lapsing += 1;
+        let period = queue.period;
+        let number = list.next_number;
+        list.next_number += 1;
+        let state = State::Granted {
+            messages: 1,
+            kind: GrantKind::Lapsing { period },
+        };
+        let slot = list.entries.insert(Entry {
+            number,
+            lane,
+            state,
+        });
         Some(WaitKey { slot, number })
     }
 
@@ -389,7 +434,7 @@ impl Waiters {
             list.lanes[lane].return_grant(messages, kind);
         }
         list.link(key.slot);
-        core.mailbox.lane(lane).raise(Barrier::Waiters);
+        raise(core, lane);
         Some(())
     }
 

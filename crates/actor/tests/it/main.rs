@@ -38,6 +38,8 @@ mod panics;
 mod pausing;
 mod pinned;
 mod send_all;
+#[cfg(feature = "tower")]
+mod service;
 mod shutdown;
 mod snapshot;
 mod starting;
