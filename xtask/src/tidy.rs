@@ -23,6 +23,7 @@ const FLOORS: &[(&str, &str)] = &[
     ("freeboard-meter", ""),
     ("freeboard-queue", ""),
     ("freeboard-flow", ""),
+    ("freeboard-macros", ""),
     ("freeboard-test-servers", ""),
     ("freeboard-sched", "queue meter"),
     ("freeboard-actor", "sched queue flow meter"),

@@ -31,10 +31,11 @@
 //!
 //! # Features
 //!
-//! The default is the actor core with the hook for tokio. Every other part is a feature.
+//! The default is the actor core with `#[handlers]` and the hook for tokio. Every other part is a feature.
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `macros` (default) | [`macro@handlers`]: message types and handlers from the methods of an impl block |
 //! | `tokio` (default) | attaches a tokio runtime to a system, for async handlers and `Context::pipe` |
 //! | `stream` | `freeboard::stream`: durable, append-only logs with a tamper-evident seal |
 //! | `net` | `freeboard::net`: TCP, HTTP/1.1 and a TCP proxy as actors |
@@ -68,6 +69,8 @@ pub use freeboard_board as board;
 pub use freeboard_cache as cache;
 /// Bounds, overload policies and credit, as pure functions.
 pub use freeboard_flow as flow;
+#[cfg(feature = "macros")]
+pub use freeboard_macros::handlers;
 /// Counters, histograms, snapshots, the Prometheus text format.
 pub use freeboard_meter as meter;
 /// Sockets, HTTP and a TCP proxy as actors.
@@ -109,4 +112,6 @@ pub mod prelude {
         TellError, Terminated,
     };
     pub use freeboard_flow::{LaneConfig, Overload};
+    #[cfg(feature = "macros")]
+    pub use freeboard_macros::handlers;
 }

@@ -29,6 +29,9 @@ mod full_mailbox;
 mod graceful_shutdown;
 #[path = "../../examples/group_by_key.rs"]
 mod group_by_key;
+#[cfg(feature = "macros")]
+#[path = "../../examples/handlers_macro.rs"]
+mod handlers_macro;
 #[cfg(feature = "net")]
 #[path = "../../examples/http_server.rs"]
 mod http_server;

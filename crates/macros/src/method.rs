@@ -1,0 +1,243 @@
+//! A method of the block, read as a handler: its message's fields, its reply, its options.
+
+use syn::{
+    Attribute, Error, FnArg, Ident, ImplItemFn, Meta, Pat, PatType, ReceiverKind, Result, Safety,
+    Signature, Type, Visibility, ext::IdentExt,
+};
+
+use crate::{
+    options::MethodOptions,
+    types::{check_owned, is_context, returned},
+};
+
+/// Methods of `ActorRef`, which would hide a call of the same name.
+const METHODS_OF_REFERENCES: &[&str] = &[
+    "ask",
+    "clone",
+    "depth",
+    "downgrade",
+    "id",
+    "is_alive",
+    "join",
+    "name",
+    "recipient",
+    "send",
+    "send_lane",
+    "snapshot",
+    "stop",
+    "stop_gracefully",
+    "tell",
+    "tell_blocking",
+    "tell_blocking_lane",
+    "tell_lane",
+    "tell_or_log",
+    "try_tell",
+    "try_tell_lane",
+    "wait_ended_until",
+];
+
+/// A handler.
+pub(crate) struct Method {
+    pub(crate) vis: Visibility,
+    pub(crate) name: Ident,
+    /// The name of the reference's method.
+    pub(crate) call: Ident,
+    /// Documentation, conditions, deprecation and allowed lints.
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) is_async: bool,
+    /// In the order of the parameters; `None` is the context.
+    pub(crate) arguments: Vec<Option<Field>>,
+    pub(crate) reply: Type,
+    pub(crate) options: MethodOptions,
+}
+
+/// An argument that the message carries.
+pub(crate) struct Field {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+}
+
+impl Method {
+    /// Reads a method, and takes from it what only the macro understands. `None` if it is no handler: a function
+    /// without `self`, or one that is skipped.
+    ///
+    /// # Errors
+    /// Everything that a handler cannot be or have.
+    pub(crate) fn read(method: &mut ImplItemFn, self_ty: &Type) -> Result<Option<Self>> {
+        let options = MethodOptions::take(&mut method.attrs)?;
+        if options.is_skipped || method.sig.receiver().is_none() {
+            return Ok(None);
+        }
+        check_signature(&method.sig)?;
+        let mut arguments = Vec::new();
+        for input in &mut method.sig.inputs {
+            if let FnArg::Typed(parameter) = input {
+                arguments.push(Field::read(parameter, self_ty)?);
+            }
+        }
+        if arguments.iter().filter(|it| it.is_none()).count() > 1 {
+            return Err(Error::new_spanned(
+                &method.sig.inputs,
+                "a handler has one context",
+            ));
+        }
+        let reply = returned(&method.sig.output);
+        check_owned(&reply, "a reply")?;
+        let name = method.sig.ident.clone();
+        let call = options.call.clone().unwrap_or_else(|| name.clone());
+        if METHODS_OF_REFERENCES.contains(&&*call.unraw().to_string()) {
+            let text = format!(
+                "`ActorRef` has a method `{call}`, which would hide the call of this handler: choose another name, or \
+                 name the call with `#[handler(call = ..)]`"
+            );
+            return Err(Error::new(call.span(), text));
+        }
+        let attributes = carried_over(&method.attrs);
+        // The signature is that of a message, whatever the body needs.
+        method.attrs.push(syn::parse_quote! {
+            #[allow(clippy::needless_pass_by_value, clippy::unused_async, clippy::unused_self)]
+        });
+        Ok(Some(Self {
+            vis: method.vis.clone(),
+            name,
+            call,
+            attributes,
+            is_async: method.sig.asyncness.is_some(),
+            arguments,
+            reply,
+            options,
+        }))
+    }
+
+    /// The fields of the message.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.arguments.iter().flatten()
+    }
+
+    /// The attributes `#[cfg(..)]`.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
+        self.attributes
+            .iter()
+            .filter(|it| it.path().is_ident("cfg"))
+    }
+
+    /// The name in `CamelCase`.
+    pub(crate) fn camel_case(&self) -> String {
+        let name = self.name.unraw().to_string();
+        name.split('_').map(capitalized).collect()
+    }
+}
+
+impl Field {
+    /// `None` for the context.
+    fn read(parameter: &mut PatType, self_ty: &Type) -> Result<Option<Self>> {
+        // The compiler refuses documentation of a parameter; here it documents the field.
+        let is_documentation = |it: &mut Attribute| it.path().is_ident("doc");
+        let attributes = parameter.attrs.extract_if(.., is_documentation).collect();
+        if is_context(&parameter.ty, self_ty) {
+            return Ok(None);
+        }
+        let Pat::Ident(pattern) = &*parameter.pat else {
+            let text = "a parameter needs a name, because it becomes a field of the message";
+            return Err(Error::new_spanned(&parameter.pat, text));
+        };
+        check_owned(&parameter.ty, "an argument of a message")?;
+        Ok(Some(Self {
+            attributes,
+            name: pattern.ident.clone(),
+            ty: Type::clone(&parameter.ty),
+        }))
+    }
+}
+
+fn check_signature(signature: &Signature) -> Result<()> {
+    let is_borrowed = signature.receiver().is_some_and(|it| match &it.kind {
+        ReceiverKind::Reference(..) => true,
+        ReceiverKind::Typed(_, ty) => matches!(**ty, Type::Reference(_)),
+        _ => false,
+    });
+    if !is_borrowed {
+        let text =
+            "a handler takes `&mut self` or `&self`: the actor handles further messages afterwards";
+        return Err(Error::new_spanned(signature.receiver(), text));
+    }
+    if !signature.generics.params.is_empty() {
+        let text = "a handler cannot be generic, because each message type has one handler: use a type parameter of \
+                    the block, or implement `Handler` for a generic message";
+        return Err(Error::new_spanned(&signature.generics, text));
+    }
+    if let Safety::Unsafe(token) = &signature.safety {
+        let text = "a handler cannot be unsafe: the sender of a message cannot promise anything";
+        return Err(Error::new_spanned(token, text));
+    }
+    Ok(())
+}
+
+/// The attributes that what is made from a method shares with it. All others stay with the method alone.
+fn carried_over(attributes: &[Attribute]) -> Vec<Attribute> {
+    let mut carried = Vec::new();
+    for attribute in attributes {
+        let path = attribute.path();
+        if ["doc", "cfg", "deprecated", "allow"]
+            .iter()
+            .any(|it| path.is_ident(it))
+        {
+            carried.push(attribute.clone());
+        } else if path.is_ident("expect")
+            && let Meta::List(list) = &attribute.meta
+        {
+            // The lint may be silent there.
+            let lints = &list.tokens;
+            carried.push(syn::parse_quote!(#[allow(#lints)]));
+        }
+    }
+    carried
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use quote::ToTokens;
+    use syn::{File, ImplItem, Item, Visibility};
+
+    use super::METHODS_OF_REFERENCES;
+
+    #[test]
+    fn the_list_has_every_method_of_references() {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../actor/src");
+        let mut methods = BTreeSet::from(["clone".to_owned()]);
+        for entry in fs::read_dir(sources).expect("the crate of actors") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("text");
+            let file: File = syn::parse_str(&text).expect("Rust");
+            for item in file.items {
+                let Item::Impl(block) = item else { continue };
+                let name = block.self_ty.to_token_stream().to_string();
+                if block.trait_.is_none() && name.starts_with("ActorRef <") {
+                    methods.extend(block.items.iter().filter_map(|item| match item {
+                        ImplItem::Fn(it) if matches!(it.vis, Visibility::Public(_)) => {
+                            Some(it.sig.ident.to_string())
+                        }
+                        _ => None,
+                    }));
+                }
+            }
+        }
+        let listed: BTreeSet<_> = METHODS_OF_REFERENCES
+            .iter()
+            .map(|it| (*it).to_owned())
+            .collect();
+        assert_eq!(listed, methods, "METHODS_OF_REFERENCES is not complete");
+    }
+}
