@@ -9,7 +9,7 @@ use syn::{
 };
 
 use crate::{
-    method::Method,
+    method::{Argument, Kind, Method},
     options::BlockOptions,
     types::{name_of, used_generics, without_self},
 };
@@ -96,7 +96,11 @@ impl<'b> Maker<'b> {
 
     /// The message's type, and those parameters of the block that its fields need.
     fn message(&self, method: &Method) -> (TokenStream, Generics) {
-        let types: TokenStream = method.fields().map(|it| self.outside(&it.ty)).collect();
+        let types: TokenStream = method
+            .fields
+            .iter()
+            .map(|it| self.outside(&it.ty))
+            .collect();
         let generics = used_generics(self.generics, &types);
         let name = self.message_name(method);
         let (_, parameters, _) = generics.split_for_impl();
@@ -126,14 +130,14 @@ impl<'b> Maker<'b> {
         let name = self.message_name(method);
         let (_, generics) = self.message(method);
         let bounds = &generics.where_clause;
-        let fields = method.fields().map(|field| {
+        let fields = method.fields.iter().map(|field| {
             let (name, ty) = (&field.name, self.outside(&field.ty));
             let attributes = &field.attributes;
             let fallback = format!("The argument `{}`.", name.unraw());
             let documentation = attributes.is_empty().then(|| quote!(#[doc = #fallback]));
             quote!(#documentation #(#attributes)* #vis #name: #ty)
         });
-        let body = if method.fields().next().is_some() {
+        let body = if !method.fields.is_empty() {
             quote!(#bounds { #(#fields),* })
         } else {
             quote!(;)
@@ -158,24 +162,40 @@ impl<'b> Maker<'b> {
         let conditions = method.conditions();
         let reply = self.outside(&method.reply);
         // Names that no argument has.
-        let [msg, cx] = ["msg", "cx"].map(|it| Ident::new(it, Span::mixed_site().located_at(at)));
+        let [msg, reply_name, cx] =
+            ["msg", "reply", "cx"].map(|it| Ident::new(it, Span::mixed_site().located_at(at)));
         let arguments = method.arguments.iter().map(|it| match it {
-            None => quote!(#cx),
-            Some(field) => {
-                let name = &field.name;
+            Argument::Context => quote!(#cx),
+            Argument::Deferred => quote!(#reply_name),
+            Argument::Field(index) => {
+                let name = &method.fields[*index].name;
                 quote!(#msg.#name)
             }
         });
-        let (handler, returned) = if method.is_async {
-            // Not an `async fn`, which would put the method's future into another one.
-            let future = quote_spanned!(at=> ::core::future::Future<Output = #reply>);
-            let future = quote_spanned!(at=> impl #future + ::core::marker::Send);
-            (quote_spanned!(at=> AsyncHandler), future)
-        } else {
-            (quote_spanned!(at=> Handler), reply.clone())
+        let call = quote_spanned!(at=> Self::#name(self, #(#arguments),*));
+        let fails = method.options.fails_on_err;
+        let checked = |result| quote_spanned!(at=> let #reply_name = #result; #krate::Context::fail_on_err(#cx, #reply_name));
+        let (handler, port, returned, body) = match method.kind {
+            Kind::Plain if fails => ("Handler", None, reply.clone(), checked(call)),
+            Kind::Plain => ("Handler", None, reply.clone(), call),
+            Kind::Deferred => ("DeferredHandler", Some(&reply_name), quote!(()), call),
+            Kind::Async => {
+                // Not an `async fn`, which would put the method's future into another one.
+                let future = quote_spanned!(at=> ::core::future::Future<Output = #reply>);
+                let future = quote_spanned!(at=> impl #future + ::core::marker::Send);
+                let body = if fails {
+                    let body = checked(quote_spanned!(at=> #call.await));
+                    quote_spanned!(at=> async move { #body })
+                } else {
+                    call
+                };
+                ("AsyncHandler", None, future, body)
+            }
         };
+        let handler = Ident::new(handler, at);
+        let port = port.map(|name| quote_spanned!(at=> #name: #krate::Deferred<#reply>,));
         let coalesce_key = method.options.coalesce.as_ref().map(|key| {
-            let names = method.fields().map(|it| &it.name);
+            let names = method.fields.iter().map(|it| &it.name);
             let message_name = self.message_name(method);
             quote_spanned! {at=>
                 fn coalesce_key(#msg: &#message) -> ::core::option::Option<u64> {
@@ -191,8 +211,8 @@ impl<'b> Maker<'b> {
             impl #generics #krate::#handler<#message> for #self_ty #bounds {
                 type Reply = #reply;
 
-                fn handle(&mut self, #msg: #message, #cx: &mut #krate::Context<Self>) -> #returned {
-                    Self::#name(self, #(#arguments),*)
+                fn handle(&mut self, #msg: #message, #port #cx: &mut #krate::Context<Self>) -> #returned {
+                    #body
                 }
 
                 #coalesce_key
@@ -239,7 +259,7 @@ impl<'b> Maker<'b> {
         let (krate, name) = (self.krate(at), self.message_name(method));
         let conditions = method.conditions();
         let signature = self.signature(method);
-        let mut names = method.fields().map(|it| &it.name).peekable();
+        let mut names = method.fields.iter().map(|it| &it.name).peekable();
         let message = match names.peek() {
             Some(_) => quote!(#name { #(#names),* }),
             None => quote!(#name),
@@ -258,7 +278,7 @@ impl<'b> Maker<'b> {
         let (krate, self_ty, call) = (self.krate(at), self.self_ty, &method.call);
         let (message, _) = self.message(method);
         let reply = self.outside(&method.reply);
-        let parameters = method.fields().map(|it| {
+        let parameters = method.fields.iter().map(|it| {
             let (name, ty) = (&it.name, self.outside(&it.ty));
             quote!(#name: #ty)
         });

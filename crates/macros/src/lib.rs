@@ -48,8 +48,9 @@ use syn::{ItemImpl, parse_macro_input};
 /// let system = System::builder().workers(1).build()?;
 /// let counter = system.spawn(Counter(0));
 /// assert_eq!(counter.add(2).wait()?, 2);             // an `Ask`: `.await` it in async code
-/// counter.tell(CounterAdd { n: 3 })?;                // the message as a value
-/// assert_eq!(counter.add_later(ready(4)).wait()?, 9);
+/// counter.add(3).tell()?;                            // nobody waits for the reply
+/// counter.tell(CounterAdd { n: 4 })?;                // the message as a value
+/// assert_eq!(counter.add_later(ready(5)).wait()?, 14);
 /// # Ok(())
 /// # }
 /// ```
@@ -94,6 +95,7 @@ use syn::{ItemImpl, parse_macro_input};
 /// | `call = join_room` | the name of the reference's method; needed if `ActorRef` has a method of that name |
 /// | `lane = 1` | calls use this lane; an expression of type `usize` |
 /// | `coalesce = key` | the key for a lane that coalesces: an expression of type `u64`, in which the arguments are references |
+/// | `fail_on_err` | an `Err`, whose error is `Display`, also fails the actor, as `Context::fail_on_err` does |
 /// | `derive(Clone, Debug)` | the message type derives these |
 ///
 /// The option `crate = path` of `#[handlers(..)]` names the crate `freeboard` if it has another name.

@@ -1,13 +1,13 @@
 //! A method of the block, read as a handler: its message's fields, its reply, its options.
 
 use syn::{
-    Attribute, Error, FnArg, Ident, ImplItemFn, Meta, Pat, PatType, ReceiverKind, Result, Safety,
-    Signature, Type, Visibility, ext::IdentExt,
+    Attribute, Error, FnArg, Ident, ImplItemFn, Meta, Pat, PatType, ReceiverKind, Result,
+    ReturnType, Safety, Signature, Type, Visibility, ext::IdentExt,
 };
 
 use crate::{
     options::MethodOptions,
-    types::{check_owned, is_context, returned},
+    types::{argument_of, check_owned, is_context, returned},
 };
 
 /// Methods of `ActorRef`, which would hide a call of the same name.
@@ -44,11 +44,30 @@ pub(crate) struct Method {
     pub(crate) call: Ident,
     /// Documentation, conditions, deprecation and allowed lints.
     pub(crate) attributes: Vec<Attribute>,
-    pub(crate) is_async: bool,
-    /// In the order of the parameters; `None` is the context.
-    pub(crate) arguments: Vec<Option<Field>>,
+    pub(crate) kind: Kind,
+    /// In the order of the parameters.
+    pub(crate) arguments: Vec<Argument>,
+    /// The fields of the message.
+    pub(crate) fields: Vec<Field>,
     pub(crate) reply: Type,
     pub(crate) options: MethodOptions,
+}
+
+/// Which of the traits the handler implements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    Async,
+    Deferred,
+}
+
+/// What a parameter receives.
+pub(crate) enum Argument {
+    Context,
+    /// The port of the reply.
+    Deferred,
+    /// The field of this index.
+    Field(usize),
 }
 
 /// An argument that the message carries.
@@ -71,18 +90,47 @@ impl Method {
         }
         check_signature(&method.sig)?;
         let mut arguments = Vec::new();
+        let mut fields = Vec::new();
+        let mut reply = None;
         for input in &mut method.sig.inputs {
-            if let FnArg::Typed(parameter) = input {
-                arguments.push(Field::read(parameter, self_ty)?);
-            }
+            let FnArg::Typed(parameter) = input else {
+                continue;
+            };
+            let value = argument_of(&parameter.ty, "Deferred");
+            arguments.push(if is_context(&parameter.ty, self_ty) {
+                Argument::Context
+            } else if let Some(value) = value.filter(|_| reply.is_none()) {
+                reply = Some(value.clone());
+                Argument::Deferred
+            } else {
+                fields.push(Field::read(parameter)?);
+                Argument::Field(fields.len() - 1)
+            });
         }
-        if arguments.iter().filter(|it| it.is_none()).count() > 1 {
+        let contexts = arguments
+            .iter()
+            .filter(|it| matches!(it, Argument::Context));
+        if contexts.count() > 1 {
             return Err(Error::new_spanned(
                 &method.sig.inputs,
                 "a handler has one context",
             ));
         }
-        let reply = returned(&method.sig.output);
+        let kind = match (&reply, method.sig.asyncness) {
+            (None, None) => Kind::Plain,
+            (None, Some(_)) => Kind::Async,
+            (Some(_), None) => Kind::Deferred,
+            (Some(_), Some(token)) => {
+                let text = "a handler with a `Deferred` is no `async fn`: move the `Deferred` into a future, by `cx.pipe`";
+                return Err(Error::new_spanned(token, text));
+            }
+        };
+        let output = &method.sig.output;
+        if kind == Kind::Deferred && !matches!(output, ReturnType::Default) {
+            let text = "a handler with a `Deferred` returns nothing: its reply goes through the `Deferred`";
+            return Err(Error::new_spanned(output, text));
+        }
+        let reply = reply.unwrap_or_else(|| returned(output));
         check_owned(&reply, "a reply")?;
         let name = method.sig.ident.clone();
         let call = options.call.clone().unwrap_or_else(|| name.clone());
@@ -103,16 +151,12 @@ impl Method {
             name,
             call,
             attributes,
-            is_async: method.sig.asyncness.is_some(),
+            kind,
             arguments,
+            fields,
             reply,
             options,
         }))
-    }
-
-    /// The fields of the message.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
-        self.arguments.iter().flatten()
     }
 
     /// The attributes `#[cfg(..)]`.
@@ -130,24 +174,20 @@ impl Method {
 }
 
 impl Field {
-    /// `None` for the context.
-    fn read(parameter: &mut PatType, self_ty: &Type) -> Result<Option<Self>> {
+    fn read(parameter: &mut PatType) -> Result<Self> {
         // The compiler refuses documentation of a parameter; here it documents the field.
         let is_documentation = |it: &mut Attribute| it.path().is_ident("doc");
         let attributes = parameter.attrs.extract_if(.., is_documentation).collect();
-        if is_context(&parameter.ty, self_ty) {
-            return Ok(None);
-        }
         let Pat::Ident(pattern) = &*parameter.pat else {
             let text = "a parameter needs a name, because it becomes a field of the message";
             return Err(Error::new_spanned(&parameter.pat, text));
         };
         check_owned(&parameter.ty, "an argument of a message")?;
-        Ok(Some(Self {
+        Ok(Self {
             attributes,
             name: pattern.ident.clone(),
             ty: Type::clone(&parameter.ty),
-        }))
+        })
     }
 }
 

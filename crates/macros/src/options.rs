@@ -40,6 +40,8 @@ pub(crate) struct MethodOptions {
     pub(crate) call: Option<Ident>,
     pub(crate) lane: Option<Expr>,
     pub(crate) coalesce: Option<Expr>,
+    /// An error fails the actor.
+    pub(crate) fails_on_err: bool,
     /// What the message type derives.
     pub(crate) derives: Vec<TokenStream>,
 }
@@ -70,12 +72,14 @@ impl MethodOptions {
             self.lane = Some(meta.value()?.parse()?);
         } else if meta.path.is_ident("coalesce") {
             self.coalesce = Some(meta.value()?.parse()?);
+        } else if meta.path.is_ident("fail_on_err") {
+            self.fails_on_err = true;
         } else if meta.path.is_ident("derive") {
             let content;
             syn::parenthesized!(content in meta.input);
             self.derives.push(content.parse()?);
         } else {
-            let known = "`skip`, `call`, `lane`, `coalesce` and `derive` are known";
+            let known = "`skip`, `call`, `lane`, `coalesce`, `fail_on_err` and `derive` are known";
             return Err(meta.error(format!("unknown option: {known}")));
         }
         Ok(())

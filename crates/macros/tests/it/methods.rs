@@ -109,7 +109,7 @@ fn each_method_is_a_call_and_a_message() -> Result<(), Box<dyn Error>> {
     let (_system, counter) = spawn(Counter::new());
     assert_eq!(counter.add(2).wait()?, 2);
     counter.tell(CounterAdd { n: 3 })?;
-    counter.step().wait()?;
+    counter.step().tell()?;
     assert_eq!(counter.total().wait()?, 6);
     assert_eq!(counter.ask(CounterTotal).wait()?, 6);
     assert!(counter.add_both(1, 2).wait()?);
@@ -187,5 +187,44 @@ fn options_choose_lane_key_and_derives() -> Result<(), Box<dyn Error>> {
         feed.nowhere().wait(),
         Err(AskError::NoLane(FeedNowhere))
     ));
+    Ok(())
+}
+
+/// Fails on its own errors, by supervision that stops it.
+#[derive(Clone)]
+struct Strict;
+
+impl Actor for Strict {}
+
+#[handlers]
+impl Strict {
+    #[handler(fail_on_err)]
+    fn even(&mut self, n: u8) -> Result<u8, String> {
+        if n.is_multiple_of(2) {
+            Ok(n)
+        } else {
+            Err(format!("{n} is odd"))
+        }
+    }
+
+    #[handler(fail_on_err)]
+    async fn even_later(&mut self, cx: &mut Context<Self>, n: Ready<u8>) -> Result<u8, String> {
+        let is_alive = cx.actor_ref().is_alive();
+        assert!(is_alive);
+        self.even(n.await)
+    }
+}
+
+#[test]
+fn an_error_fails_the_actor_and_is_the_reply() -> Result<(), Box<dyn Error>> {
+    let (_system, strict) = spawn(Strict);
+    assert_eq!(strict.even(2).wait()?, Ok(2));
+    assert_eq!(strict.even(3).wait()?, Err("3 is odd".to_owned()));
+    assert_eq!(strict.join().reason, ExitReason::Failed);
+
+    let (_system, strict) = spawn(Strict);
+    assert_eq!(strict.even_later(ready(2)).wait()?, Ok(2));
+    strict.even_later(ready(1)).tell()?;
+    assert_eq!(strict.join().reason, ExitReason::Failed);
     Ok(())
 }
