@@ -3,9 +3,7 @@
 
 use std::future::Future;
 
-use crate::{
-    context::Context, deferred::Deferred, receives, reply::ReplyPort, start::BoxError,
-};
+use crate::{context::Context, deferred::Deferred, receives, reply::ReplyPort, start::BoxError};
 
 /// A type that can be sent. Implemented for every `Send + 'static` type.
 pub trait Message: Send + 'static {}

@@ -22,7 +22,7 @@ use std::{
 use super::{GROUP_MEMBERS_MAX, Group, GroupError, GroupInner};
 use crate::{
     actor::Actor, actor_ref::ActorRef, core::Core, core_ref::CoreRef, options::SpawnOptions,
-    spawn::SpawnError, wait_graph,
+    run::Factory, spawn::SpawnError, start, wait_graph,
 };
 
 /// The interval at which a removed member looks for outboxes that hold messages for it.
@@ -52,7 +52,7 @@ impl<A: Actor> Spawner<A> {
         &self,
         group_name: Option<&str>,
         index: usize,
-        spawn: impl FnOnce(SpawnOptions, crate::run::Factory<A>) -> Result<ActorRef<A>, SpawnError>,
+        spawn: impl FnOnce(SpawnOptions, Factory<A>) -> Result<ActorRef<A>, SpawnError>,
     ) -> Result<ActorRef<A>, SpawnError> {
         let mut options = self.member.clone();
         options.name = group_name.map(|name| format!("{name}/{index}").into());
@@ -115,9 +115,10 @@ impl<A: Actor> GroupInner<A> {
     /// Spawns the member with this index, with the system and the parent of `sibling`.
     fn spawn_like(&self, sibling: &ActorRef<A>, index: usize) -> Result<ActorRef<A>, SpawnError> {
         let core = sibling.cell().core();
-        let spawn = |options, factory| {
+        let spawn = |options, factory: Factory<A>| {
             let parent = core.parent().cloned();
-            core.system.spawn_with(options, parent, None, Some(factory))
+            core.system
+                .spawn_with(options, parent, None, Some(start::infallible(factory)))
         };
         self.spawner.spawn(self.name.as_deref(), index, spawn)
     }

@@ -48,12 +48,12 @@ mod pinned_actor;
 mod priority_lanes;
 #[path = "../../examples/rate_limiter.rs"]
 mod rate_limiter;
-#[path = "../../examples/shed_by_age.rs"]
-mod shed_by_age;
 #[path = "../../examples/resize_group.rs"]
 mod resize_group;
 #[path = "../../examples/scatter_gather.rs"]
 mod scatter_gather;
+#[path = "../../examples/shed_by_age.rs"]
+mod shed_by_age;
 #[path = "../../examples/supervision.rs"]
 mod supervision;
 #[cfg(feature = "net")]

@@ -84,7 +84,7 @@ impl Reply {
             response,
         };
         // The connection waits for it even after the deadline of the handler that replies.
-        let _ = without_deadline(|| connection.try_tell(response));
+        without_deadline(|| drop(connection.try_tell(response)));
     }
 }
 
