@@ -16,6 +16,7 @@ use std::{
 };
 
 use freeboard_flow::ShedReason;
+use freeboard_meter::clock;
 
 use crate::{
     actor::{Actor, Message},
@@ -30,7 +31,7 @@ use crate::{
     outbox::{self, NotKept},
     receives::{self, Receives, RouteOf},
     recipient::Recipient,
-    reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplyPort, deadline_at},
+    reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplyPort},
     send::{PendingSend, SendFuture},
     termination::Terminated,
 };
@@ -413,7 +414,8 @@ impl<A: Actor> ActorRef<A> {
 
     /// Blocks until the actor has terminated or the deadline has passed.
     pub fn wait_ended_until(&self, deadline: Instant) -> Option<Terminated> {
-        self.cell.core().block_until_ended(deadline_at(deadline))
+        let deadline_ns = clock::from_instant(deadline);
+        self.cell.core().block_until_ended(deadline_ns)
     }
 
     /// Messages queued in all lanes. Messages that were handled in the current batch still count.

@@ -20,9 +20,7 @@ use crate::{
     envelope::{Envelope, Payload},
     error::{AskError, TellError},
     receives::{self, Receives},
-    reply::{
-        NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplySlot, deadline_after, deadline_at, has_passed,
-    },
+    reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplySlot, deadline_after, has_passed},
     send::PendingSend,
 };
 
@@ -65,7 +63,7 @@ pub(crate) enum TimeLimit {
 
 impl TimeLimit {
     pub(crate) fn at(deadline: Instant) -> Self {
-        Self::AtNs(deadline_at(deadline))
+        Self::AtNs(clock::from_instant(deadline))
     }
 
     /// The deadline on that clock of a message that is sent now, with the limit `unset` if this is none.

@@ -18,7 +18,7 @@ use crate::{
     actor::Actor,
     context::Context,
     current::{self, DeadlineScope},
-    reply::{NO_DEADLINE_NS, instant_of},
+    reply::NO_DEADLINE_NS,
 };
 
 impl<A: Actor> Context<A> {
@@ -33,7 +33,7 @@ impl<A: Actor> Context<A> {
     pub fn deadline(&self) -> Option<Instant> {
         match current::deadline_ns() {
             NO_DEADLINE_NS => None,
-            deadline_ns => Some(instant_of(deadline_ns)),
+            deadline_ns => Some(clock::to_instant(deadline_ns)),
         }
     }
 

@@ -13,6 +13,7 @@
 use std::{fmt, time::Instant};
 
 use freeboard_flow::ShedReason;
+use freeboard_meter::clock;
 
 use crate::{
     actor::{Actor, Message},
@@ -21,7 +22,7 @@ use crate::{
     credit::Receipt,
     error::TellError,
     receives::Receives,
-    reply::{NO_DEADLINE_NS, NoReplyUntil, ReplyPort, ReplySlot, instant_of},
+    reply::{NO_DEADLINE_NS, NoReplyUntil, ReplyPort, ReplySlot},
 };
 
 /// The right to reply to one message, as an owned value: see [`crate::DeferredHandler`].
@@ -66,7 +67,7 @@ impl<T: Send + 'static> Deferred<T> {
     pub fn deadline(&self) -> Option<Instant> {
         match self.deadline_ns() {
             NO_DEADLINE_NS => None,
-            deadline_ns => Some(instant_of(deadline_ns)),
+            deadline_ns => Some(clock::to_instant(deadline_ns)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A reply never goes through the asker's mailbox, so the cost of waiting for it does not depend on the number of
 //! queued messages.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
@@ -19,22 +19,6 @@ pub(crate) fn deadline_after(timeout: Option<Duration>) -> u64 {
     timeout.map_or(NO_DEADLINE_NS, |timeout| {
         clock::now_ns().saturating_add(saturating_ns(timeout))
     })
-}
-
-/// The same point in time on the [`clock`].
-pub(crate) fn deadline_at(deadline: Instant) -> u64 {
-    deadline_after(Some(deadline.saturating_duration_since(Instant::now())))
-}
-
-/// A time on the [`clock`] as an [`Instant`].
-pub(crate) fn instant_of(deadline_ns: u64) -> Instant {
-    let (now, now_ns) = (Instant::now(), clock::now_ns());
-    let left = Duration::from_nanos(deadline_ns.saturating_sub(now_ns));
-    let passed = Duration::from_nanos(now_ns.saturating_sub(deadline_ns));
-    // A duration of centuries has no instant.
-    now.checked_add(left)
-        .and_then(|it| it.checked_sub(passed))
-        .unwrap_or(now)
 }
 
 /// Whether a deadline on the [`clock`] has passed. Without a deadline it does not read the clock.

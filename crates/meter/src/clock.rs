@@ -1,7 +1,12 @@
 //! The clock. All code reads the time here (invariant 6 of ARCHITECTURE.md), so that a simulation can replace it.
+//!
+//! With the feature `virtual-clock`, a thread may replace its clock by one that moves only by [`set_virtual_ns`]. Tests and
+//! the simulator do so. Without the feature, nothing is checked.
 
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 /// Nanoseconds since the first call in this process, on a monotonic clock.
 ///
@@ -9,8 +14,121 @@ use std::time::Instant;
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let start = START.get_or_init(Instant::now);
+    #[cfg(feature = "virtual-clock")]
+    if let Some(now) = VIRTUAL.get() {
+        return now.ns;
+    }
     // 2^64 ns are 584 years of uptime.
-    start.elapsed().as_nanos() as u64 + 1
+    start().elapsed().as_nanos() as u64 + 1
+}
+
+#[inline]
+fn start() -> Instant {
+    static START: OnceLock<Instant> = OnceLock::new();
+    *START.get_or_init(Instant::now)
+}
+
+/// The clock's zero as an [`Instant`].
+fn zero() -> Instant {
+    #[cfg(feature = "virtual-clock")]
+    if let Some(now) = VIRTUAL.get() {
+        return now.zero;
+    }
+    start()
+}
+
+/// The present time as an [`Instant`]. Use it for an `Instant` of a public interface: on a virtual clock
+/// `Instant::now()` is another time.
+#[must_use]
+pub fn now() -> Instant {
+    to_instant(now_ns())
+}
+
+/// The [`Instant`] of a time of [`now_ns`]. The inverse of [`from_instant`].
+#[must_use]
+pub fn to_instant(time_ns: u64) -> Instant {
+    zero() + Duration::from_nanos(time_ns.saturating_sub(1))
+}
+
+/// The time of an [`Instant`], as [`now_ns`] counts it; 1 for an instant before the clock's zero.
+///
+/// On a virtual clock, `Instant::now()` is the time at which the clock was installed plus the real time since then.
+#[must_use]
+pub fn from_instant(instant: Instant) -> u64 {
+    let elapsed_ns = instant.saturating_duration_since(zero()).as_nanos();
+    u64::try_from(elapsed_ns).unwrap_or(u64::MAX - 1) + 1
+}
+
+#[cfg(feature = "virtual-clock")]
+#[derive(Clone, Copy)]
+struct VirtualTime {
+    ns: u64,
+    /// When the clock was installed.
+    zero: Instant,
+}
+
+#[cfg(feature = "virtual-clock")]
+thread_local! {
+    static VIRTUAL: std::cell::Cell<Option<VirtualTime>> = const { std::cell::Cell::new(None) };
+}
+
+/// Replaces the calling thread's clock by a virtual one, which starts at 1. `false` if it has one already.
+#[cfg(feature = "virtual-clock")]
+#[must_use]
+pub fn install_virtual() -> bool {
+    if VIRTUAL.get().is_some() {
+        return false;
+    }
+    VIRTUAL.set(Some(VirtualTime {
+        ns: 1,
+        zero: Instant::now(),
+    }));
+    true
+}
+
+/// Moves the calling thread's virtual clock.
+///
+/// # Panics
+/// If the thread has none, or if the time is in its past.
+#[cfg(feature = "virtual-clock")]
+pub fn set_virtual_ns(time_ns: u64) {
+    let mut now = VIRTUAL.get().expect("the thread has a virtual clock");
+    assert!(time_ns >= now.ns, "time does not go back");
+    now.ns = time_ns;
+    VIRTUAL.set(Some(now));
+}
+
+/// Gives the calling thread the real clock again.
+#[cfg(feature = "virtual-clock")]
+pub fn remove_virtual() {
+    VIRTUAL.set(None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_and_times_are_converted_both_ways() {
+        let now_ns = now_ns();
+        assert_eq!(from_instant(to_instant(now_ns)), now_ns);
+        let later = now() + Duration::from_secs(5);
+        assert_eq!(to_instant(from_instant(later)), later);
+    }
+
+    #[test]
+    #[cfg(feature = "virtual-clock")]
+    fn a_virtual_clock_moves_only_when_it_is_told() {
+        assert!(install_virtual());
+        assert!(!install_virtual());
+        let (before, a_year_ns) = (now(), 365 * 86_400_000_000_000);
+        assert_eq!(now_ns(), 1);
+        set_virtual_ns(1 + a_year_ns);
+        assert_eq!(now() - before, Duration::from_nanos(a_year_ns));
+        assert_eq!(from_instant(now()), now_ns());
+        let elsewhere_ns = std::thread::spawn(now_ns).join().expect("no panic");
+        assert!(elsewhere_ns < a_year_ns);
+        remove_virtual();
+        assert!(now_ns() < a_year_ns);
+    }
 }

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use freeboard_meter::clock;
+
 use super::route::{Delivery, Route};
 use crate::{
     actor::Message,
@@ -45,7 +47,7 @@ impl Terms {
         let ask = delivery.member().ask(msg).lane(self.lane);
         ask.limited(match self.limit {
             TimeLimit::After(timeout) => {
-                TimeLimit::After(timeout.saturating_sub(started.elapsed()))
+                TimeLimit::After(timeout.saturating_sub(clock::now() - started))
             }
             limit => limit,
         })
@@ -90,7 +92,7 @@ impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
     /// # Errors
     /// [`AskError`]; a message that was not accepted comes back in it.
     pub fn wait(self) -> Result<A::Reply, AskError<M>> {
-        let started = Instant::now();
+        let started = clock::now();
         let mut delivery = self.route.begin();
         let mut msg = self.msg;
         loop {
@@ -118,7 +120,7 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
     type IntoFuture = GroupAskFuture<'g, A, M>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let started = Instant::now();
+        let started = clock::now();
         let delivery = self.route.begin();
         let asking = self.terms.ask(&delivery, self.msg, started).into_future();
         GroupAskFuture {
