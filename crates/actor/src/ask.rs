@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use freeboard_meter::clock;
 use freeboard_queue::oneshot;
 use freeboard_sched::TimerKey;
 

@@ -6,7 +6,9 @@ use std::{
 };
 
 use freeboard_meter::{Counter, LongRunSnapshot, clock};
-use freeboard_sched::{BudgetLimits, Collapse, Driver, Scheduler, SchedulerSettings, Timers};
+use freeboard_sched::{
+    BudgetLimits, Collapse, Driver, Scheduler, SchedulerSettings, StartError, Timers,
+};
 
 use crate::{
     circles::CircleSearch,
@@ -21,6 +23,9 @@ use crate::{
     system::{BuildError, System},
     system_inner::{FailureObserver, SystemInner},
 };
+
+/// Called when no worker runs any more.
+type OnEnd = Box<dyn FnOnce() + Send>;
 
 /// Builds a [`System`]. Every setting has a default.
 #[must_use]
@@ -197,6 +202,38 @@ impl SystemBuilder {
     /// # Errors
     /// [`BuildError`] for settings out of range, or when a thread cannot be started.
     pub fn build(self) -> Result<System, BuildError> {
+        #[cfg(feature = "tokio")]
+        let this = Self {
+            runtime: self
+                .runtime
+                .or_else(|| tokio::runtime::Handle::try_current().ok()),
+            ..self
+        };
+        #[cfg(not(feature = "tokio"))]
+        let this = self;
+        this.build_on(Timers::new(), |settings, on_end| {
+            Scheduler::start(settings, on_end)
+        })
+    }
+
+    /// A system whose actors and timers the kit's executor runs.
+    #[cfg(feature = "testing")]
+    pub(crate) fn build_manual(mut self, kit: &crate::testing::Kit) -> Result<System, BuildError> {
+        if self.settings.budget == BudgetLimits::default() {
+            self.settings.budget.messages = 1;
+        }
+        self.on_dead_letter = Some(kit.observe_dead_letters(self.on_dead_letter));
+        self.on_failure = Some(kit.observe_failures(self.on_failure));
+        self.build_on(Timers::manual(kit.executor()), |settings, on_end| {
+            Scheduler::manual(kit.executor(), settings, on_end)
+        })
+    }
+
+    fn build_on(
+        self,
+        timers: Timers,
+        start: impl FnOnce(SchedulerSettings, OnEnd) -> Result<Scheduler, StartError>,
+    ) -> Result<System, BuildError> {
         let registry = Arc::new(Registry::new());
         let names = Arc::new(Names::default());
         let name = self.settings.name.clone();
@@ -207,18 +244,19 @@ impl SystemBuilder {
             }),
             ..self.settings
         };
-        let scheduler = Scheduler::start(settings, {
+        let on_end = {
             let (registry, names) = (registry.clone(), names.clone());
             move || {
                 // SAFETY: the scheduler calls this when no worker runs any more.
                 unsafe { registry.close() };
                 names.clear();
             }
-        })?;
+        };
+        let scheduler = start(settings, Box::new(on_end))?;
         Ok(System::owning(SystemInner {
             name,
             scheduler,
-            timers: Timers::new(),
+            timers,
             registry,
             names,
             dead_letters: DeadLetters::new(self.on_dead_letter),
@@ -228,9 +266,7 @@ impl SystemBuilder {
             ask_timeout: self.ask_timeout,
             on_failure: self.on_failure,
             #[cfg(feature = "tokio")]
-            runtime: self
-                .runtime
-                .or_else(|| tokio::runtime::Handle::try_current().ok()),
+            runtime: self.runtime,
             ended: Counter::new(),
             restarted: Counter::new(),
             is_shutting_down: AtomicBool::new(false),

@@ -139,6 +139,8 @@ mod supervision;
 mod system;
 mod system_inner;
 mod termination;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod wait_graph;
 mod waiters;
 

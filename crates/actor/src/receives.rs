@@ -192,6 +192,8 @@ where
         if let Some(reason) = taken.reply.unwanted() {
             return Handled::Unwanted(reason);
         }
+        #[cfg(feature = "testing")]
+        crate::testing::before_handler::<M>();
         // SAFETY: the caller's promise.
         let (actor, context) =
             unsafe { (&mut *actor.cast::<A>(), &mut *context.cast::<Context<A>>()) };

@@ -80,12 +80,15 @@ impl Core {
         true
     }
 
-    /// Children that have not terminated.
+    /// Children that have not terminated, in the order of spawning, so that a seeded test repeats it.
     pub(crate) fn children(&self) -> Vec<CoreRef> {
-        self.lock_relations()
+        let mut children: Vec<_> = self
+            .lock_relations()
             .as_ref()
             .map(|relations| relations.children.values().cloned().collect())
-            .unwrap_or_default()
+            .unwrap_or_default();
+        children.sort_unstable_by_key(|child: &CoreRef| child.id());
+        children
     }
 
     /// Queues a notice, which bypasses the mailbox; drops it if the actor has terminated. The caller bounds the

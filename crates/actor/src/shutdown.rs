@@ -10,6 +10,7 @@ use std::{
 use freeboard_meter::clock;
 
 use crate::{
+    block,
     core::{self, Core},
     core_ref::CoreRef,
     id::ActorId,
@@ -219,7 +220,7 @@ fn poll_until(until_ns: u64, mut is_over: impl FnMut() -> bool) -> bool {
         if clock::now_ns() >= until_ns {
             return false;
         }
-        thread::sleep(POLL_INTERVAL);
+        block::pause(POLL_INTERVAL);
     }
     true
 }
@@ -253,6 +254,8 @@ fn family(cells: &[&CoreRef]) -> Vec<CoreRef> {
 fn living(system: &SystemInner) -> Vec<CoreRef> {
     let mut cells = system.registry.cells();
     cells.retain(|cell| cell.end_reason().is_none());
+    // In the order of spawning, so that a seeded test repeats it.
+    cells.sort_unstable_by_key(|cell| cell.id());
     cells
 }
 

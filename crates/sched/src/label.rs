@@ -48,23 +48,29 @@ impl RunLabel {
     }
 
     pub(crate) fn read(&self) -> Option<CurrentRun> {
-        // Ordering: Relaxed, as in `begin`.
-        let actor = self.id.load(Ordering::Relaxed);
-        (actor != 0).then(|| CurrentRun {
+        let (actor, actor_type, message_type) = self.names()?;
+        Some(CurrentRun {
             actor,
-            actor_type: name(&self.task_type),
-            message_type: name(&self.message_type),
+            actor_type: actor_type.to_owned(),
+            message_type: message_type.to_owned(),
         })
+    }
+
+    /// The task's id, its type, and the message's type.
+    pub(crate) fn names(&self) -> Option<(u64, &'static str, &'static str)> {
+        // Ordering: Relaxed, as in `begin`.
+        let id = self.id.load(Ordering::Relaxed);
+        (id != 0).then(|| (id, name(&self.task_type), name(&self.message_type)))
     }
 }
 
-fn name(namer: &AtomicPtr<()>) -> String {
+fn name(namer: &AtomicPtr<()>) -> &'static str {
     // Ordering: Relaxed: functions exist before the program starts.
     let namer = namer.load(Ordering::Relaxed);
     if namer.is_null() {
-        return String::new();
+        return "";
     }
     // SAFETY: only `TypeNamer`s are stored, whole.
     let namer = unsafe { std::mem::transmute::<*mut (), TypeNamer>(namer) };
-    namer().to_owned()
+    namer()
 }

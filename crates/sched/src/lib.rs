@@ -10,6 +10,7 @@
 //! - [`enter_blocking`]: lets a thread block if another one is left to run tasks.
 //! - [`Timers`]: calls at a later time.
 //! - [`Driver`]: makes tasks ready for outside reasons, such as network events.
+//! - `manual::Executor`: runs tasks and timers on the caller's thread, step by step, with the feature `manual`.
 //! - [`StackTarget`]: the call stack of a stuck thread, with the feature `stacks`.
 //!
 //! Sources: Tokio's multi-thread scheduler and Go's (per-worker rings, stealing of half, a next slot), rayon's sleep
@@ -24,6 +25,8 @@ mod gauges;
 mod injector;
 mod label;
 mod local;
+#[cfg(feature = "manual")]
+pub mod manual;
 mod monitor;
 mod parker;
 mod pinned;

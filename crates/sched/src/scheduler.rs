@@ -106,6 +106,35 @@ impl Scheduler {
         Ok(scheduler)
     }
 
+    /// A scheduler without threads: the executor runs the tasks. Workers, threads and the driver of the settings are
+    /// ignored.
+    ///
+    /// # Errors
+    /// [`StartError::Budget`].
+    #[cfg(feature = "manual")]
+    pub fn manual(
+        executor: &crate::manual::Executor,
+        settings: SchedulerSettings,
+        on_end: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, StartError> {
+        use crate::manual::{THREAD, without_threads};
+        if settings.budget.messages == 0 || settings.budget.time_ns == 0 {
+            return Err(StartError::Budget);
+        }
+        let mut shared = Shared::new(without_threads(settings), on_end);
+        shared.manual = Some(executor.clone());
+        // Until its shutdown.
+        shared.enter(THREAD);
+        let shared = Arc::new(shared);
+        Ok(Self { shared })
+    }
+
+    /// The executor that runs the tasks, of a scheduler without threads.
+    #[cfg(feature = "manual")]
+    pub fn executor(&self) -> Option<&crate::manual::Executor> {
+        self.shared.manual.as_ref()
+    }
+
     /// Puts a task into a run queue: the current worker's, or the injector if the caller is not a worker of this
     /// scheduler.
     ///
@@ -113,6 +142,10 @@ impl Scheduler {
     /// [`Task::from_header`].
     #[inline]
     pub fn schedule(&self, task: Task) {
+        #[cfg(feature = "manual")]
+        if let Some(executor) = &self.shared.manual {
+            return executor.push(task, &self.shared);
+        }
         if Worker::with_current(&self.shared, |worker| worker.schedule(task)).is_none() {
             if driver::is_dispatching() {
                 self.shared.inject_io(task);
@@ -238,6 +271,10 @@ impl Scheduler {
 
     /// Tells the workers to terminate after their present run; queued tasks are not run.
     pub fn request_shutdown(&self) {
+        #[cfg(feature = "manual")]
+        if let Some(executor) = &self.shared.manual {
+            return executor.close(&self.shared);
+        }
         self.shared.request_shutdown();
     }
 
@@ -245,6 +282,10 @@ impl Scheduler {
     /// that are still in a run. On a worker it does not wait.
     pub fn shutdown(&self, timeout: Duration) -> Vec<usize> {
         self.request_shutdown();
+        #[cfg(feature = "manual")]
+        if self.shared.manual.is_some() {
+            return Vec::new();
+        }
         if self.is_current() {
             return Vec::new();
         }

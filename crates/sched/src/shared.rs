@@ -40,6 +40,9 @@ pub(crate) struct Shared {
     pinned: StdMutex<PinnedPosts>,
     /// Called by the last thread.
     on_end: StdMutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Runs the tasks in place of threads.
+    #[cfg(feature = "manual")]
+    pub(crate) manual: Option<crate::manual::Executor>,
 }
 
 /// The part of a pinned thread that is shared with the threads that schedule its task.
@@ -89,6 +92,8 @@ impl Shared {
             running: AtomicUsize::new(0),
             pinned: StdMutex::default(),
             on_end: StdMutex::new(Some(Box::new(on_end))),
+            #[cfg(feature = "manual")]
+            manual: None,
             settings,
         }
     }

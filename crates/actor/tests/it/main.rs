@@ -45,6 +45,8 @@ mod snapshot;
 mod starting;
 mod supervision;
 mod tell;
+mod testing;
+mod testing_faults;
 mod timers;
 mod waiting;
 mod watching;

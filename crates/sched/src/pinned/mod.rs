@@ -28,7 +28,12 @@ use crate::{
 pub use wait::{Blocking, BusySpin, Idle, Sleeping, WaitStrategy, Yielding};
 
 /// A thread for one task. It terminates when this is dropped, or when its task is over.
-pub struct Pinned(Arc<PinnedPost>);
+pub struct Pinned {
+    post: Arc<PinnedPost>,
+    /// Whose executor runs the task in place of a thread.
+    #[cfg(feature = "manual")]
+    manual: Option<Arc<Shared>>,
+}
 
 impl fmt::Debug for Pinned {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,7 +43,7 @@ impl fmt::Debug for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        self.0.terminate();
+        self.post.terminate();
     }
 }
 
@@ -48,6 +53,13 @@ impl Pinned {
         wait: Arc<dyn WaitStrategy>,
         core: Option<usize>,
     ) -> io::Result<Self> {
+        #[cfg(feature = "manual")]
+        if shared.manual.is_some() {
+            return Ok(Self {
+                post: Arc::default(),
+                manual: Some(shared.clone()),
+            });
+        }
         if let Some(core) = core {
             check_core(core)?;
         }
@@ -72,7 +84,11 @@ impl Pinned {
         };
         let name = format!("{}-p{number}", shared.settings.name);
         match thread::Builder::new().name(name).spawn(thread) {
-            Ok(_) => Ok(Self(post)),
+            Ok(_) => Ok(Self {
+                post,
+                #[cfg(feature = "manual")]
+                manual: None,
+            }),
             Err(error) => {
                 shared.leave(number);
                 Err(error)
@@ -82,9 +98,15 @@ impl Pinned {
 
     /// Schedules the task, which is always the same one: see [`crate::Scheduler::schedule`].
     pub fn schedule(&self, task: Task) {
-        let other = self.0.slot.replace(task);
+        #[cfg(feature = "manual")]
+        if let Some(shared) = &self.manual
+            && let Some(executor) = &shared.manual
+        {
+            return executor.push(task, shared);
+        }
+        let other = self.post.slot.replace(task);
         debug_assert!(other.is_none(), "a pinned thread has one task");
-        self.0.parker.unpark();
+        self.post.parker.unpark();
     }
 }
 

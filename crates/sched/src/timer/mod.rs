@@ -50,7 +50,7 @@ impl<C> fmt::Debug for NotSet<C> {
 }
 
 /// The action of a timer when it is due.
-enum Action {
+pub(crate) enum Action {
     Wake(Waker),
     /// Returns the time until its next call, if there is one.
     Call(Box<dyn FnMut(TimerKey) -> Option<Duration> + Send>),
@@ -78,6 +78,9 @@ struct Inner {
     shards: Box<[ShardLock]>,
     /// `None` before the first timer. Locked under a shard's lock.
     thread: Mutex<Option<Thread>>,
+    /// Holds all timers, if the executor fires them.
+    #[cfg(feature = "manual")]
+    manual: Option<crate::manual::OwnTimers>,
 }
 
 /// A set of timers and the thread that serves them. Cheap to clone.
@@ -112,7 +115,24 @@ impl Timers {
             .collect();
         let thread = Mutex::new(None);
         Self {
-            inner: Arc::new(Inner { shards, thread }),
+            inner: Arc::new(Inner {
+                shards,
+                thread,
+                #[cfg(feature = "manual")]
+                manual: None,
+            }),
+        }
+    }
+
+    /// No timers yet. The executor fires them, each exactly when it is due on the virtual clock.
+    #[cfg(feature = "manual")]
+    pub fn manual(executor: &crate::manual::Executor) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                shards: Box::default(),
+                thread: Mutex::new(None),
+                manual: Some(crate::manual::OwnTimers::new(executor.clone())),
+            }),
         }
     }
 
@@ -151,6 +171,16 @@ impl Timers {
         call: C,
         action: impl FnOnce(C) -> Action,
     ) -> Result<TimerKey, NotSet<C>> {
+        #[cfg(feature = "manual")]
+        if let Some(manual) = &self.inner.manual {
+            let mut call = Some(call);
+            let key = manual.set(due_ns, || action(call.take().expect("called once")));
+            let error = io::Error::other("the timers are shut down");
+            return key.ok_or_else(|| NotSet {
+                error,
+                call: call.expect("not set"),
+            });
+        }
         let shards = &self.inner.shards;
         let mut lock = shards[thread_number() & (shards.len() - 1)].lock();
         let Some(shard) = lock.as_mut() else {
@@ -180,6 +210,10 @@ impl Timers {
     /// # Panics
     /// When the drop of what the timer would have called panics; it is cancelled then, too.
     pub fn cancel(&self, key: TimerKey) -> bool {
+        #[cfg(feature = "manual")]
+        if let Some(manual) = &self.inner.manual {
+            return manual.cancel(key);
+        }
         let mut lock = self.inner.shards[key.wheel as usize].lock();
         let action = lock.as_mut().and_then(|shard| shard.wheel.remove(key));
         drop(lock);
@@ -188,6 +222,10 @@ impl Timers {
 
     /// Timers that wait or are being called.
     pub fn len(&self) -> usize {
+        #[cfg(feature = "manual")]
+        if let Some(manual) = &self.inner.manual {
+            return manual.len();
+        }
         let shards = self.inner.shards.iter();
         shards
             .map(|shard| shard.lock().as_ref().map_or(0, |shard| shard.wheel.len()))
@@ -203,6 +241,10 @@ impl Timers {
     /// may still run. Wakers are woken, early, so that their tasks learn of it: setting a timer
     /// fails from here on.
     pub fn shutdown(&self) {
+        #[cfg(feature = "manual")]
+        if let Some(manual) = &self.inner.manual {
+            manual.shutdown();
+        }
         for shard in &self.inner.shards {
             let shard = shard.lock().take();
             for action in shard.into_iter().flat_map(|it| it.wheel.into_values()) {
@@ -314,7 +356,7 @@ impl Inner {
     }
 }
 
-fn due_after(now_ns: u64, delay: Duration) -> u64 {
+pub(crate) fn due_after(now_ns: u64, delay: Duration) -> u64 {
     now_ns.saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX))
 }
 

@@ -36,6 +36,26 @@ pub struct TimerKey {
     pub(super) wheel: u32,
 }
 
+#[cfg(feature = "manual")]
+impl TimerKey {
+    /// A key of a manual executor's timers.
+    pub(crate) fn manual(number: u64, owner: u32) -> Self {
+        Self {
+            number,
+            index: u32::MAX,
+            wheel: owner,
+        }
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn owner(self) -> u32 {
+        self.wheel
+    }
+}
+
 struct Entry<T> {
     /// `None` in an entry that is free.
     value: Option<T>,

@@ -1,0 +1,287 @@
+//! The part of a test system that the runtime knows: the executor of the thread, faults, and what went wrong.
+
+use std::{
+    cell::RefCell,
+    fmt,
+    fmt::Write as _,
+    rc::Rc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use freeboard_flow::random;
+use freeboard_meter::clock;
+use freeboard_sched::{Phase, manual::Executor};
+
+use super::{STEPS_MAX, faults::FaultTable, gave_up_text};
+use crate::{
+    builder::SystemBuilder,
+    core::{Core, state_name},
+    current::Outside,
+    dead_letter::{DeadLetter, DeadLetterObserver},
+    supervision::{Failure, saturating_ns},
+    system::{BuildError, System},
+    system_inner::{FailureObserver, SystemInner},
+    wait_graph,
+};
+use freeboard_sched::manual::GaveUp;
+
+/// Dead letters and failures that are described.
+const NOTES_MAX: usize = 100;
+/// Steps in a report.
+const STEPS_SHOWN: usize = 20;
+/// Waiting actors in a report.
+const ACTORS_SHOWN: usize = 30;
+
+thread_local! {
+    static ACTIVE: RefCell<Option<Rc<Kit>>> = const { RefCell::new(None) };
+}
+
+/// The kit of the test system that this thread runs.
+pub(crate) fn active() -> Option<Rc<Kit>> {
+    ACTIVE.try_with(|kit| kit.borrow().clone()).ok().flatten()
+}
+
+/// Marks the thread as running a test system in virtual time, until it is dropped.
+pub(super) struct Active(Rc<Kit>);
+
+impl fmt::Debug for Active {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "seed {}", self.0.seed)
+    }
+}
+
+impl Active {
+    #[track_caller]
+    pub(super) fn enter(seed: u64) -> Self {
+        assert!(
+            active().is_none() && clock::install_virtual(),
+            "this thread has a test system already: see `TestSystem::build_another`"
+        );
+        let mut turn = 0;
+        let choose = move |choices| {
+            turn += 1;
+            random::below(random::number(seed, turn - 1), choices)
+        };
+        let kit = Rc::new(Kit {
+            seed,
+            executor: Executor::new(Box::new(choose), STEPS_MAX),
+            systems: RefCell::default(),
+            faults: RefCell::default(),
+            dead_letters: Arc::default(),
+            failures: Arc::default(),
+        });
+        ACTIVE.set(Some(kit.clone()));
+        Self(kit)
+    }
+
+    pub(super) fn kit(&self) -> &Rc<Kit> {
+        &self.0
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        ACTIVE.set(None);
+        clock::remove_virtual();
+    }
+}
+
+/// Texts of things that happened, at most [`NOTES_MAX`].
+#[derive(Default)]
+struct Notes {
+    texts: Vec<String>,
+    count: usize,
+}
+
+impl Notes {
+    fn push(&mut self, text: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.texts.len() < NOTES_MAX {
+            self.texts.push(text());
+        }
+    }
+
+    /// Empty if nothing happened.
+    fn text(&self, title: &str) -> String {
+        if self.count == 0 {
+            return String::new();
+        }
+        let list = self.texts.iter().map(|text| format!("\n  {text}"));
+        format!("{title}: {}{}", self.count, list.collect::<String>())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The state of the test systems of one thread.
+pub(crate) struct Kit {
+    seed: u64,
+    executor: Executor,
+    systems: RefCell<Vec<Weak<SystemInner>>>,
+    pub(super) faults: RefCell<FaultTable>,
+    dead_letters: Arc<Mutex<Notes>>,
+    failures: Arc<Mutex<Notes>>,
+}
+
+impl Kit {
+    pub(crate) fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(super) fn build(&self, builder: SystemBuilder) -> Result<System, BuildError> {
+        let system = builder.build_manual(self)?;
+        let mut systems = self.systems.borrow_mut();
+        systems.push(Arc::downgrade(system.inner()));
+        Ok(system)
+    }
+
+    /// Whether the system is one of this kit.
+    pub(super) fn runs(&self, system: &System) -> bool {
+        let executor = system.inner().scheduler.executor();
+        executor.is_some_and(|it| it.is_same(&self.executor))
+    }
+
+    /// Runs the systems until `is_ready`. `false` if the deadline passed first.
+    #[track_caller]
+    pub(crate) fn block(&self, deadline_ns: u64, is_ready: impl FnMut() -> bool) -> bool {
+        let _outside = Outside::enter();
+        match self.executor.block(deadline_ns, is_ready) {
+            Err(GaveUp::DeadlinePassed) => false,
+            outcome => {
+                self.check(outcome, "a blocking call");
+                true
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn advance(&self, time: Duration) {
+        let _outside = Outside::enter();
+        let advanced = self.executor.advance(saturating_ns(time));
+        self.check(advanced, "advance");
+    }
+
+    /// Fails the run if a call of the executor has failed.
+    #[track_caller]
+    pub(super) fn check(&self, outcome: Result<(), GaveUp>, call: &str) {
+        if let Err(why) = outcome {
+            let headline = format!("{call}: {}", gave_up_text(why));
+            self.executor.fail(self.report(&headline));
+        }
+    }
+
+    /// A failure's text: the headline, the seed, the actors that wait, and the last steps.
+    pub(super) fn report(&self, headline: &str) -> String {
+        let now = Duration::from_nanos(clock::now_ns() - 1);
+        let mut text = format!(
+            "{headline}\nseed {}, after {} steps, at {now:?}",
+            self.seed,
+            self.executor.steps()
+        );
+        let mut waiting = self.waiting();
+        if !waiting.is_empty() {
+            text += "\nactors that wait or have messages:";
+        }
+        let more = waiting.len().saturating_sub(ACTORS_SHOWN);
+        waiting.truncate(ACTORS_SHOWN);
+        waiting.into_iter().for_each(|line| text += &line);
+        if more > 0 {
+            let _ = write!(text, "\n  and {more} more");
+        }
+        for notes in [
+            lock(&self.failures).text("panics"),
+            lock(&self.dead_letters).text("dead letters"),
+        ] {
+            if !notes.is_empty() && !headline.contains(&notes) {
+                let _ = write!(text, "\n{notes}");
+            }
+        }
+        text += "\nlast steps:";
+        let trace = self.executor.trace();
+        for step in &trace[trace.len().saturating_sub(STEPS_SHOWN)..] {
+            let _ = write!(text, "\n{step}");
+        }
+        text
+    }
+
+    fn waiting(&self) -> Vec<String> {
+        let systems = self.systems.borrow();
+        let systems = systems.iter().filter_map(Weak::upgrade);
+        let mut cells: Vec<_> = systems.flat_map(|it| it.registry.cells()).collect();
+        cells.sort_unstable_by_key(|cell| cell.id());
+        let waits = |core: &Core| {
+            let phase = core.state.phase();
+            core.mailbox.depth() > 0 || !matches!(phase, Phase::Idle | Phase::Terminated)
+        };
+        let waiting = cells.iter().filter(|cell| waits(cell));
+        waiting.map(|cell| self.describe(cell)).collect()
+    }
+
+    fn describe(&self, core: &Core) -> String {
+        let number_of = |id: u64| self.executor.number_of(id);
+        let mut text = format!("\n  {}#{}", core.type_name(), number_of(core.id().get()));
+        if let Some(name) = core.options().name.as_deref() {
+            let _ = write!(text, " \"{name}\"");
+        }
+        let state = state_name(core.state.phase());
+        let _ = write!(text, " {state}, {} queued", core.mailbox.depth());
+        if let Some(asked) = core.asking() {
+            let _ = write!(text, ", waits for the reply of #{}", number_of(asked.get()));
+        }
+        if let Some(target) = wait_graph::chain(core.id()).next() {
+            let number = number_of(target.get());
+            let _ = write!(text, ", waits for capacity in the mailbox of #{number}");
+        }
+        text
+    }
+
+    pub(crate) fn observe_dead_letters(
+        &self,
+        other: Option<DeadLetterObserver>,
+    ) -> DeadLetterObserver {
+        let notes = self.dead_letters.clone();
+        Box::new(move |letter: DeadLetter| {
+            lock(&notes).push(|| {
+                let DeadLetter {
+                    actor_type,
+                    message_type,
+                    reason,
+                    ..
+                } = &letter;
+                format!("{message_type} to {actor_type}: {}", reason.as_str())
+            });
+            if let Some(other) = &other {
+                other(letter);
+            }
+        })
+    }
+
+    pub(crate) fn observe_failures(&self, other: Option<FailureObserver>) -> FailureObserver {
+        let notes = self.failures.clone();
+        Box::new(move |failure: &Failure| {
+            lock(&notes).push(|| failure.to_string());
+            if let Some(other) = &other {
+                other(failure);
+            }
+        })
+    }
+
+    pub(super) fn dead_letters(&self) -> String {
+        lock(&self.dead_letters).text("dead letters")
+    }
+
+    pub(super) fn forget_dead_letters(&self) {
+        *lock(&self.dead_letters) = Notes::default();
+    }
+
+    pub(super) fn failures(&self) -> String {
+        lock(&self.failures).text("panics")
+    }
+}

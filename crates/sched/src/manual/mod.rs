@@ -1,0 +1,378 @@
+//! The manual executor: tasks and timers run on one thread, one step at a time, in an order that a function chooses.
+//!
+//! ```text
+//!   schedule ──▶ runnable tasks ──┐
+//!                                 ├──▶ choose ──▶ step: one run of a task, or one timer
+//!   after    ──▶ due timers ──────┘
+//! ```
+//!
+//! Several schedulers and timers may share an executor. A run is the production code: [`Task::run`] with a
+//! [`RunContext`] and a budget. There are no workers, no monitor and no timer thread. The clock is the virtual one of the
+//! executor's thread (`freeboard_meter::clock`): only the executor moves it, to the next timer or further.
+//!
+//! A task or a timer's call may itself run steps, when it blocks ([`Executor::block`]). The task that it is in is
+//! running, so it is not among the runnable ones. Nested calls return in reverse order.
+//!
+//! Sources: shuttle (one choice per step), tokio's paused clock (time moves when nothing can run), FoundationDB's
+//! simulator.
+
+mod timers;
+mod trace;
+
+use std::{
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, ThreadId},
+};
+
+use freeboard_meter::clock;
+
+use crate::{
+    catch_panic,
+    label::RunLabel,
+    run_context::{Host, RunContext},
+    settings::SchedulerSettings,
+    shared::Shared,
+    task::{After, Task},
+};
+
+pub(crate) use timers::OwnTimers;
+use timers::{Due, TimerList};
+use trace::Trace;
+pub use trace::{TRACE_STEPS_MAX, TraceStep};
+
+/// Chooses one of a number of things that can happen next, which is at least 2. The result is below that number.
+pub type Choose = Box<dyn FnMut(usize) -> usize + Send>;
+
+/// Why [`Executor::block`] gave up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GaveUp {
+    /// The deadline has passed.
+    DeadlinePassed,
+    /// No task is runnable, and no timer is set.
+    Deadlock,
+    /// The condition did not hold within the allowed number of steps.
+    OutOfSteps,
+}
+
+/// A runnable task and its scheduler.
+struct Ready {
+    task: Task,
+    shared: Arc<Shared>,
+}
+
+struct State {
+    choose: Choose,
+    ready: Vec<Ready>,
+    timers: TimerList,
+    /// Tasks whose wake-ups are late, and by how much.
+    delays: Vec<(Task, u64)>,
+    steps: u64,
+    trace: Trace,
+    /// Why nothing runs any more.
+    failure: Option<String>,
+}
+
+struct Inner {
+    thread: ThreadId,
+    steps_max: u64,
+    state: Mutex<State>,
+}
+
+/// Runs tasks and timers on the thread that made it. Cheap to clone; see the module.
+#[derive(Clone)]
+pub struct Executor(Arc<Inner>);
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Executor(after {} steps)", self.steps())
+    }
+}
+
+impl Executor {
+    /// An executor of the calling thread. A blocking call that takes more than `steps_max` steps fails.
+    pub fn new(choose: Choose, steps_max: u64) -> Self {
+        let state = State {
+            choose,
+            ready: Vec::new(),
+            timers: TimerList::default(),
+            delays: Vec::new(),
+            steps: 0,
+            trace: Trace::default(),
+            failure: None,
+        };
+        Self(Arc::new(Inner {
+            thread: thread::current().id(),
+            steps_max,
+            state: Mutex::new(state),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let state = self.0.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether both are the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Runs one task or one timer that is due. `false` if there is none; then the clock must move.
+    ///
+    /// # Panics
+    /// On another thread, and after [`Executor::fail`].
+    pub fn step(&self) -> bool {
+        self.check_sound();
+        let now_ns = clock::now_ns();
+        let mut state = self.lock();
+        let (runnable, due) = (state.ready.len(), state.timers.count_due(now_ns));
+        let choice = match runnable + due {
+            0 => return false,
+            1 => 0,
+            choices => (state.choose)(choices),
+        };
+        state.steps += 1;
+        let step = state.steps;
+        if choice < runnable {
+            let ready = state.ready.swap_remove(choice);
+            drop(state);
+            self.run(step, ready);
+        } else {
+            let (due_ns, due) = state.timers.take_due(choice - runnable);
+            let timer = match due {
+                Due::Wakeup(ready) => {
+                    state.ready.push(ready);
+                    None
+                }
+                Due::Timer(timer) => {
+                    state.trace.note_timer(step, now_ns);
+                    Some(timer)
+                }
+            };
+            drop(state);
+            if let Some(timer) = timer {
+                timers::fire(self, now_ns, due_ns, timer);
+            }
+        }
+        self.check_sound();
+        true
+    }
+
+    /// Runs steps until nothing can run at the present time.
+    ///
+    /// # Errors
+    /// [`GaveUp::OutOfSteps`].
+    pub fn run_until_idle(&self) -> Result<(), GaveUp> {
+        let last = self.steps().saturating_add(self.0.steps_max);
+        while self.step() {
+            if self.steps() > last {
+                return Err(GaveUp::OutOfSteps);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs steps until `is_ready`. When nothing can run, the clock moves to the next timer, but not beyond `deadline_ns`.
+    ///
+    /// # Errors
+    /// [`GaveUp`].
+    pub fn block(
+        &self,
+        deadline_ns: u64,
+        mut is_ready: impl FnMut() -> bool,
+    ) -> Result<(), GaveUp> {
+        let last = self.steps().saturating_add(self.0.steps_max);
+        loop {
+            if is_ready() {
+                return Ok(());
+            }
+            if clock::now_ns() >= deadline_ns {
+                return Err(GaveUp::DeadlinePassed);
+            }
+            if self.steps() > last {
+                return Err(GaveUp::OutOfSteps);
+            }
+            if self.step() {
+                continue;
+            }
+            let next_ns = self.next_timer_ns().unwrap_or(u64::MAX).min(deadline_ns);
+            if next_ns == u64::MAX {
+                return Err(GaveUp::Deadlock);
+            }
+            clock::set_virtual_ns(next_ns);
+        }
+    }
+
+    /// Moves the clock by `time_ns`. What can run at a time runs before the clock moves on.
+    ///
+    /// # Errors
+    /// [`GaveUp::OutOfSteps`].
+    pub fn advance(&self, time_ns: u64) -> Result<(), GaveUp> {
+        let until_ns = clock::now_ns().saturating_add(time_ns).min(u64::MAX - 1);
+        match self.block(until_ns, || false) {
+            Err(GaveUp::DeadlinePassed) | Ok(()) => self.run_until_idle(),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// When the first timer is due.
+    pub fn next_timer_ns(&self) -> Option<u64> {
+        self.lock().timers.next_ns()
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> u64 {
+        self.lock().steps
+    }
+
+    /// The last steps, at most [`TRACE_STEPS_MAX`], oldest first.
+    pub fn trace(&self) -> Vec<TraceStep> {
+        self.lock().trace.steps().cloned().collect()
+    }
+
+    /// A checksum of all steps so far: equal for two equal runs.
+    pub fn trace_checksum(&self) -> u64 {
+        self.lock().trace.checksum()
+    }
+
+    /// The number of a task's owner in the trace: owners are numbered from 1, by their first appearance.
+    pub fn number_of(&self, owner: u64) -> u32 {
+        self.lock().trace.number_of(owner)
+    }
+
+    /// From now on, `task` becomes runnable only this long after it was scheduled; 0 for at once.
+    pub fn delay_wakeups(&self, task: Task, delay_ns: u64) {
+        let mut state = self.lock();
+        state.delays.retain(|(known, _)| *known != task);
+        if delay_ns > 0 {
+            state.delays.push((task, delay_ns));
+        }
+    }
+
+    /// The run has failed for good: this call and each later step panics with `text`. A handler's panic would be caught.
+    pub fn fail(&self, text: String) -> ! {
+        self.lock().failure.get_or_insert_with(|| text.clone());
+        panic!("{text}");
+    }
+
+    #[track_caller]
+    fn check_sound(&self) {
+        self.check_thread();
+        if let Some(text) = &self.lock().failure {
+            let text = text.clone();
+            panic!("{text}");
+        }
+    }
+
+    /// Another thread would make the order depend on time: the run fails, and so does that thread.
+    fn check_thread(&self) {
+        if thread::current().id() != self.0.thread {
+            let text =
+                "another thread used a test system: all senders must be on the test's thread";
+            self.fail(text.to_owned());
+        }
+    }
+
+    pub(crate) fn push(&self, task: Task, shared: &Arc<Shared>) {
+        self.check_thread();
+        let mut state = self.lock();
+        // Under the lock: see `close`.
+        if shared.is_shut_down() {
+            return;
+        }
+        let ready = Ready {
+            task,
+            shared: shared.clone(),
+        };
+        let delay = state.delays.iter().find(|(known, _)| *known == task);
+        match delay.map(|(_, delay_ns)| *delay_ns) {
+            Some(delay_ns) => {
+                let due_ns = clock::now_ns().saturating_add(delay_ns);
+                state.timers.insert(due_ns, Due::Wakeup(ready));
+            }
+            None => state.ready.push(ready),
+        }
+    }
+
+    /// One run with the scheduler's budget.
+    fn run(&self, step: u64, ready: Ready) {
+        let Ready { task, shared } = ready;
+        let label = RunLabel::default();
+        let limits = shared.settings.budget;
+        let mut context = RunContext::new(&ManualHost, limits, &label, &shared.tick, 0, false);
+        shared.enter(THREAD);
+        // SAFETY: the task came from the list of runnable tasks, and no other queue holds it.
+        let after = unsafe { task.run(&mut context) };
+        self.lock().trace.note_run(step, clock::now_ns(), &label);
+        if after != After::Done {
+            self.push_again(task, &shared);
+        }
+        shared.leave(THREAD);
+    }
+
+    /// A task that yields does so without a delay.
+    fn push_again(&self, task: Task, shared: &Arc<Shared>) {
+        let mut state = self.lock();
+        if !shared.is_shut_down() {
+            let shared = shared.clone();
+            state.ready.push(Ready { task, shared });
+        }
+    }
+
+    /// Forgets the tasks of a scheduler that is shut down. It may be in a run; then its last run closes it.
+    pub(crate) fn close(&self, shared: &Arc<Shared>) {
+        let is_own = |ready: &Ready| Arc::ptr_eq(&ready.shared, shared);
+        let forgotten = {
+            let mut state = self.lock();
+            if shared.is_shut_down() {
+                return;
+            }
+            shared.request_shutdown();
+            let (own, others) = mem::take(&mut state.ready).into_iter().partition(is_own);
+            state.ready = others;
+            let wakeups = state.timers.extract_wakeups(is_own);
+            let own: Vec<_> = own;
+            (own, wakeups)
+        };
+        drop(forgotten);
+        shared.leave(THREAD);
+    }
+}
+
+/// The number under which a scheduler counts its runs and itself among the live threads.
+pub(crate) const THREAD: usize = 0;
+
+/// The scheduler's settings with the least of what only threads need.
+pub(crate) fn without_threads(settings: SchedulerSettings) -> SchedulerSettings {
+    SchedulerSettings {
+        workers: 1,
+        threads_max: Some(1),
+        driver: None,
+        fault: None,
+        ..settings
+    }
+}
+
+/// The host of a run: each run ends with its budget.
+#[derive(Debug)]
+struct ManualHost;
+
+impl Host for ManualHost {
+    fn is_wanted_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn wait(&self, _: &mut dyn FnMut() -> bool) -> bool {
+        false
+    }
+
+    fn end(&self) {}
+
+    fn count_run(&self) {}
+}
+
+/// Calls foreign code of a timer.
+fn call<R>(function: impl FnOnce() -> R) -> Option<R> {
+    catch_panic::call(function)
+}
