@@ -4,51 +4,87 @@
 //! A sender without credit waits for half a window, so that each wake-up pays off. The giver adds credit, then
 //! reads `is_waiting`; the waiter sets `is_waiting`, then reads the credit. Both are SeqCst, so at least one sees
 //! the other; the exchange of `is_waiting` lets only one act.
+//!
+//! An adaptive line changes its window by the latencies from forwarding to the receipt's return. A smaller window may
+//! leave a debt: credit below 0. The window is stored before the credit changes, and the changer reads `is_waiting`
+//! after it, as a giver. So the last of all changes to the credit sees the last window, and wakes the waiter by it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use freeboard_flow::ShedReason;
+use freeboard_flow::{AdaptiveLimit, GradientLimit, ShedReason};
+use freeboard_meter::clock;
 
 use crate::{
     current,
     deferred::Deferred,
     reply::{ReplyPort, has_passed},
-    sync::{AtomicBool, AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 
 pub(crate) struct CreditLine {
-    available: AtomicU64,
+    available: AtomicI64,
     is_waiting: AtomicBool,
-    refill_at: u64,
+    window: AtomicU64,
+    law: Option<Mutex<GradientLimit>>,
     refill: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl CreditLine {
     pub(crate) fn new(window: u64) -> Self {
         Self {
-            available: AtomicU64::new(window),
+            available: AtomicI64::new(i64::try_from(window).unwrap_or(i64::MAX)),
             is_waiting: AtomicBool::new(false),
-            refill_at: (window / 2).max(1),
+            window: AtomicU64::new(window),
+            law: None,
             refill: OnceLock::new(),
         }
     }
 
-    /// Takes all available credit.
-    pub(crate) fn take_all(&self) -> u64 {
-        // Ordering: SeqCst, one order with `give_back`.
-        self.available.swap(0, Ordering::SeqCst)
+    pub(crate) fn adaptive(limit: AdaptiveLimit) -> Self {
+        let law = GradientLimit::new(limit);
+        Self {
+            law: Some(Mutex::new(law.clone())),
+            ..Self::new(law.get())
+        }
     }
 
-    fn give_back(&self) {
+    /// The most messages that may be outstanding.
+    pub(crate) fn window(&self) -> u64 {
         // Ordering: SeqCst, see the module's text.
-        let available = self.available.fetch_add(1, Ordering::SeqCst) + 1;
-        if available >= self.refill_at
+        self.window.load(Ordering::SeqCst)
+    }
+
+    /// Takes all available credit; of an adaptive line one at a time, so that a smaller window takes effect at once. One
+    /// thread at a time calls it.
+    pub(crate) fn take(&self) -> u64 {
+        // Ordering: SeqCst, one order with `give_back`.
+        let available = self.available.load(Ordering::SeqCst).max(0);
+        let taken = if self.is_adaptive() {
+            available.min(1)
+        } else {
+            available
+        };
+        if taken > 0 {
+            self.available.fetch_sub(taken, Ordering::SeqCst);
+        }
+        taken as u64
+    }
+
+    /// Adds credit, or takes it away, and wakes the waiter if there is enough.
+    fn change(&self, credit: i64) {
+        // Ordering: SeqCst, see the module's text.
+        let available = self.available.fetch_add(credit, Ordering::SeqCst) + credit;
+        if self.is_refilled(available)
             && self.is_waiting.load(Ordering::SeqCst)
             && self.is_waiting.swap(false, Ordering::SeqCst)
             && let Some(refill) = self.refill.get()
         {
             refill();
         }
+    }
+
+    fn is_refilled(&self, available: i64) -> bool {
+        available >= (self.window() / 2).max(1) as i64
     }
 
     /// Calls `refill` (created once) when half a window is available. `false` if it is available already.
@@ -59,8 +95,35 @@ impl CreditLine {
         self.refill.get_or_init(|| Box::new(refill()));
         // Ordering: SeqCst, see the module's text.
         self.is_waiting.store(true, Ordering::SeqCst);
-        let is_there = self.available.load(Ordering::SeqCst) >= self.refill_at;
+        let is_there = self.is_refilled(self.available.load(Ordering::SeqCst));
         !(is_there && self.is_waiting.swap(false, Ordering::SeqCst))
+    }
+
+    pub(crate) fn is_adaptive(&self) -> bool {
+        self.law.is_some()
+    }
+
+    /// A message that was forwarded at `since_ns` was handled.
+    fn sample(&self, since_ns: u64) {
+        // A sample that meets another one is left out; nobody waits.
+        let Some(mut law) = self.law.as_ref().and_then(|law| law.try_lock().ok()) else {
+            return;
+        };
+        let now_ns = clock::now_ns();
+        let window = self.window();
+        // Ordering: Relaxed: an estimate.
+        let is_used = self.is_waiting.load(Ordering::Relaxed)
+            || self.available.load(Ordering::Relaxed) <= (window / 2) as i64;
+        law.sample(now_ns, now_ns.saturating_sub(since_ns), is_used);
+        let next = law.get();
+        // The waiter is not woken under the lock.
+        drop(law);
+        if next != window {
+            // Ordering: SeqCst, see the module's text.
+            let previous = self.window.swap(next, Ordering::SeqCst);
+            // Both are at most `LIMIT_MAX`.
+            self.change(next as i64 - previous as i64);
+        }
     }
 }
 
@@ -80,9 +143,15 @@ impl Receipt {
     }
 }
 
+impl Receipt {
+    pub(crate) fn is_timed(&self) -> bool {
+        self.line.is_adaptive()
+    }
+}
+
 impl Drop for Receipt {
     fn drop(&mut self) {
-        self.line.give_back();
+        self.line.change(1);
     }
 }
 
@@ -106,5 +175,35 @@ impl<R: 'static> ReplyPort<R> for Receipt {
         R: Send,
     {
         Deferred::dam(self)
+    }
+}
+
+/// A [`Receipt`] that measures the latency of a handled message. A message that was shed has none.
+pub(crate) struct TimedReceipt {
+    receipt: Receipt,
+    since_ns: u64,
+}
+
+impl TimedReceipt {
+    pub(crate) fn now(receipt: Receipt) -> Self {
+        let since_ns = clock::now_ns();
+        Self { receipt, since_ns }
+    }
+}
+
+impl<R> ReplyPort<R> for TimedReceipt {
+    const IS_TELL: bool = true;
+
+    fn deadline_ns(&self) -> u64 {
+        self.receipt.deadline_ns
+    }
+
+    fn unwanted(&self) -> Option<ShedReason> {
+        ReplyPort::<R>::unwanted(&self.receipt)
+    }
+
+    fn reply(self, result: R) {
+        self.receipt.line.sample(self.since_ns);
+        drop(result);
     }
 }

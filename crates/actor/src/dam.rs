@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
-use freeboard_flow::{ConfigError, Overload, ReservoirBound, ShedReason};
+use freeboard_flow::{AdaptiveLimit, ConfigError, Overload, ReservoirBound, ShedReason};
 use freeboard_meter::{Counter, Exposition, Peak, metrics};
 
 use crate::{
@@ -25,6 +25,7 @@ const RETRY: Duration = Duration::from_millis(1);
 enum Rule {
     Polling { threshold: u64, wait: Duration },
     Credit { window: u64 },
+    Adaptive(AdaptiveLimit),
 }
 
 /// Why a dam could not be built.
@@ -37,6 +38,9 @@ pub enum DamError {
     /// A window of zero forwards nothing.
     #[error("a dam's credit window is at least 1")]
     Window,
+    /// The adaptive limit is out of range.
+    #[error("a dam's limit: {0}")]
+    Limit(ConfigError),
     /// A reservoir does not support this policy.
     #[error("a dam's reservoir cannot {0:?}: use Wait, Reject, DropNewest or DropOldest")]
     Overload(Overload),
@@ -109,6 +113,10 @@ impl<M: Message> DamBuilder<M> {
         }
         let line = match self.rule {
             Rule::Credit { window } => Some(Arc::new(CreditLine::new(window))),
+            Rule::Adaptive(limit) => {
+                limit.validate().map_err(DamError::Limit)?;
+                Some(Arc::new(CreditLine::adaptive(limit)))
+            }
             Rule::Polling { .. } => None,
         };
         Ok(Dam {
@@ -117,18 +125,19 @@ impl<M: Message> DamBuilder<M> {
             bound: self.bound,
             overload: self.overload,
             weigh: self.weigh,
+            gauge: DamGauge::of(line.clone()),
             line,
             credit: 0,
             reservoir: VecDeque::new(),
             bytes: 0,
             is_waiting: false,
-            gauge: DamGauge::default(),
         })
     }
 }
 
 #[derive(Default)]
 struct DamCounters {
+    line: Option<Arc<CreditLine>>,
     depth: AtomicU64,
     high_water: Peak,
     forwarded: Counter,
@@ -154,9 +163,24 @@ metrics! {
         "Messages that the dam has let through.";
     counter "freeboard_dam_messages_shed_total" = |it| it.shed(),
         "Messages that its reservoir had no capacity for.";
+    gauge "freeboard_dam_limit" = |it| it.limit(),
+        "Forwarded messages that may be queued at the receiver; 0 for a polling dam.";
 }
 
 impl DamGauge {
+    fn of(line: Option<Arc<CreditLine>>) -> Self {
+        Self(Arc::new(DamCounters {
+            line,
+            ..DamCounters::default()
+        }))
+    }
+
+    /// Forwarded messages that may be queued at the receiver now: the window of a credit dam, the current limit of an
+    /// adaptive one, 0 for a polling one.
+    pub fn limit(&self) -> u64 {
+        self.0.line.as_ref().map_or(0, |line| line.window())
+    }
+
     /// Messages in the reservoir.
     pub fn depth(&self) -> u64 {
         // Ordering: Relaxed, a gauge.
@@ -191,6 +215,7 @@ impl DamGauge {
 ///   is above the threshold, sleep and read it again.
 /// - [`Dam::credit`] neither polls nor sleeps: each forwarded message takes one credit of a window and returns it
 ///   once it was handled or shed.
+/// - [`Dam::adaptive`] is a credit dam that finds its window by the latencies of the messages that it has forwarded.
 ///
 /// ```
 /// use freeboard_actor::{Actor, Context, Dam, Handler, System};
@@ -254,6 +279,13 @@ impl<M: Message> Dam<M> {
         DamBuilder::new(Rule::Credit { window })
     }
 
+    /// A credit dam whose window follows the latencies from forwarding to the end of the handler: it lets the receiver
+    /// work at its capacity with a short queue. `freeboard_flow` describes the law. A message that was shed gives its
+    /// credit back and has no latency.
+    pub fn adaptive(limit: AdaptiveLimit) -> DamBuilder<M> {
+        DamBuilder::new(Rule::Adaptive(limit))
+    }
+
     /// A reader of the dam's counters. Take it before the dam is spawned.
     pub fn gauge(&self) -> DamGauge {
         self.gauge.clone()
@@ -271,9 +303,9 @@ impl<M: Message> Dam<M> {
                 }
                 self.receiver.try_tell(msg)
             }
-            (Rule::Credit { .. }, Some(line)) => {
+            (Rule::Credit { .. } | Rule::Adaptive(_), Some(line)) => {
                 if self.credit == 0 {
-                    self.credit = line.take_all();
+                    self.credit = line.take();
                 }
                 if self.credit == 0 {
                     return Err((kept(msg), Passage::Barred));
@@ -282,7 +314,9 @@ impl<M: Message> Dam<M> {
                 self.credit -= 1;
                 self.receiver.try_tell_with_receipt(msg, Receipt::of(line))
             }
-            (Rule::Credit { .. }, None) => unreachable!("a credit dam has a line"),
+            (Rule::Credit { .. } | Rule::Adaptive(_), None) => {
+                unreachable!("a credit dam has a line")
+            }
         };
         match told {
             Ok(()) => {
@@ -385,7 +419,7 @@ impl<M: Message> Dam<M> {
             return true;
         }
         let delay = match (self.rule, &self.line, barred) {
-            (Rule::Credit { .. }, Some(line), Passage::Barred) => {
+            (Rule::Credit { .. } | Rule::Adaptive(_), Some(line), Passage::Barred) => {
                 self.is_waiting = line.wait_for_refill(|| cx.waker_fn(Self::retry));
                 return self.is_waiting;
             }

@@ -6,7 +6,7 @@ use crate::{
     actor::Message,
     actor_ref::{ActorRef, OnFull},
     core::Core,
-    credit::Receipt,
+    credit::{Receipt, TimedReceipt},
     error::TellError,
     id::ActorId,
     receives::Receives,
@@ -28,6 +28,10 @@ impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
     }
 
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>> {
+        if receipt.is_timed() {
+            let receipt = TimedReceipt::now(receipt);
+            return self.offer(0, msg, receipt, OnFull::GiveBack);
+        }
         self.offer(0, msg, receipt, OnFull::GiveBack)
     }
 

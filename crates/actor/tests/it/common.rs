@@ -21,7 +21,9 @@ pub(crate) use std::{
 };
 
 pub(crate) use freeboard_actor::*;
-pub(crate) use freeboard_flow::{LaneConfig, Overload, ReservoirBound, ShedReason, WeightedRounds};
+pub(crate) use freeboard_flow::{
+    AdaptiveLimit, LaneConfig, Overload, ReservoirBound, ShedReason, WeightedRounds,
+};
 pub(crate) use freeboard_meter::{
     Exposition, LaneSnapshot, LongRunSnapshot, MemberSnapshot, ReasonCount, SystemSnapshot,
     TypeSnapshot, WorkerSnapshot, WorkerState, by_type, render,

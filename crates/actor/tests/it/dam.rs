@@ -60,6 +60,7 @@ fn its_gauges_are_rendered_under_its_name() {
         "freeboard_dam_high_water{dam=\"log\"} 3",
         "freeboard_dam_messages_forwarded_total{dam=\"log\"} 2",
         "freeboard_dam_messages_shed_total{dam=\"log\"} 0",
+        "freeboard_dam_limit{dam=\"log\"} 2",
     ] {
         assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
     }
@@ -269,4 +270,56 @@ fn bad_settings_are_refused() {
         Some(DamError::Overload(Overload::Coalesce))
     );
     assert_eq!(built(Dam::polling(0, Duration::ZERO)), None);
+}
+
+const ADAPTIVE: AdaptiveLimit = AdaptiveLimit {
+    min: 2,
+    initial: 8,
+    max: 32,
+    window: Duration::from_micros(50),
+};
+
+#[test]
+fn an_adaptive_dam_forwards_everything_in_order_within_its_range() {
+    let scene = scene(Dam::adaptive(ADAPTIVE), LaneConfig::default());
+    assert_eq!(scene.gauge.limit(), 4);
+    let gate = hold(&scene.actor);
+    scene.tell(10_000);
+    // The probe's window, whatever is told.
+    assert_eq!(scene.gauge.forwarded(), 4);
+    gate.open();
+    let notes = scene.notes.wait_len(10_000);
+    assert!(notes.into_iter().eq(0..10_000));
+    scene.check_account(10_000);
+    assert!((2..=32).contains(&scene.gauge.limit()));
+    // The message of the gate, and the largest window.
+    assert!(lane(&scene.actor, 0).high_water <= 33);
+    finish(&scene.system);
+}
+
+#[test]
+fn what_the_receiver_sheds_gives_its_credit_back() {
+    let old = Overload::MaxAge(Duration::from_nanos(1));
+    let scene = scene(Dam::adaptive(ADAPTIVE), LaneConfig::default().overload(old));
+    scene.tell(1_000);
+    eventually("all were forwarded", || scene.gauge.forwarded() == 1_000);
+    // None was handled, so nothing is known of the receiver.
+    assert_eq!(scene.gauge.limit(), 4);
+    finish(&scene.system);
+    assert_eq!(shed(&scene.actor, "too_old"), 1_000);
+}
+
+#[test]
+fn an_adaptive_dam_says_why_it_cannot_be_built() {
+    let system = system();
+    let (actor, _) = probe(&system);
+    let limit = AdaptiveLimit { min: 0, ..ADAPTIVE };
+    let error = Dam::<u64>::adaptive(limit)
+        .in_front_of(actor.recipient())
+        .err()
+        .expect("refused");
+    assert_eq!(
+        error.to_string(),
+        "a dam's limit: adaptive limit is 0 to 32 from 8, it must be 1 <= min <= initial <= max <= 4294967296"
+    );
 }
