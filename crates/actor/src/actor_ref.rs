@@ -280,10 +280,7 @@ impl<A: Actor> ActorRef<A> {
         let Some(lane) = core.mailbox.get(lane) else {
             return Err((msg, reply));
         };
-        let payload = Payload {
-            message: msg,
-            reply,
-        };
+        let payload = Payload::new(msg, reply);
         let write = |slot, payload| {
             // SAFETY: the route is the payload's.
             unsafe { Envelope::write(slot, RouteOf::<A, M, P>::ROUTE, payload) };

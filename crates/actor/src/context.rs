@@ -21,6 +21,7 @@ use crate::{
     relations::Watcher,
     reply::NoReply,
     run::SuspendedFuture,
+    span::SenderSpan,
     start,
     system::System,
     termination::Terminated,
@@ -252,7 +253,11 @@ impl<A: Actor> Context<A> {
             return Err(TellError::OutboxFull(items));
         }
         let mut items = items;
-        let source = move || Some(receives::envelope::<B, M, NoReply>(items.next()?, NoReply));
+        let span = SenderSpan::current();
+        let source = move || {
+            let item = items.next()?;
+            Some(span.in_scope(|| receives::envelope::<B, M, NoReply>(item, NoReply)))
+        };
         outbox::keep_source(sender, target, lane, Box::new(source));
         Ok(())
     }
@@ -387,9 +392,10 @@ impl<A: Actor> Context<A> {
         A: Receives<M>,
     {
         let mut msg = Some(msg);
+        let span = SenderSpan::current();
         self.start_timer(delay, Repeats::No, move |to| {
             if let Some(msg) = msg.take() {
-                to.tell_from_timer(msg);
+                span.in_scope(|| to.tell_from_timer(msg));
             }
             None
         })
@@ -574,7 +580,7 @@ impl<A: Actor> Context<A> {
         let runtime = runtime.ok_or(crate::NoRuntime)?;
         let watched = actor.clone();
         let future = future.into_future();
-        let piped = runtime.spawn(async move {
+        let sending = async move {
             let msg = into_msg(future.await);
             let core = actor.cell().core();
             // A refused message has no sender to return to.
@@ -589,7 +595,8 @@ impl<A: Actor> Context<A> {
                     core.note_dead_letter(message_type, reason);
                 }
             }
-        });
+        };
+        let piped = runtime.spawn(crate::span::follow(sending));
         runtime.spawn(async move {
             if let Err(error) = piped.await
                 && error.is_panic()

@@ -191,7 +191,7 @@ impl TimedReceipt {
     }
 }
 
-impl<R> ReplyPort<R> for TimedReceipt {
+impl<R: 'static> ReplyPort<R> for TimedReceipt {
     const IS_TELL: bool = true;
 
     fn deadline_ns(&self) -> u64 {
@@ -205,5 +205,12 @@ impl<R> ReplyPort<R> for TimedReceipt {
     fn reply(self, result: R) {
         self.receipt.line.sample(self.since_ns);
         drop(result);
+    }
+
+    fn into_deferred(self) -> Deferred<R>
+    where
+        R: Send,
+    {
+        Deferred::dam(self.receipt)
     }
 }

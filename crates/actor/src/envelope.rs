@@ -16,6 +16,8 @@ use std::{
 
 use freeboard_flow::ShedReason;
 
+use crate::span::SenderSpan;
+
 /// The largest payload that is sent without an allocation, in bytes.
 pub const INLINE_BYTES: usize = 48;
 
@@ -28,6 +30,32 @@ pub(crate) type PayloadSlot = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 pub(crate) struct Payload<M, P> {
     pub(crate) message: M,
     pub(crate) reply: P,
+    #[cfg(feature = "spans")]
+    span: SenderSpan,
+}
+
+impl<M, P> Payload<M, P> {
+    #[inline(always)]
+    pub(crate) fn new(message: M, reply: P) -> Self {
+        Self {
+            message,
+            reply,
+            #[cfg(feature = "spans")]
+            span: SenderSpan::current(),
+        }
+    }
+
+    /// # Safety
+    /// The payload is a `Self`, and nothing else borrows it.
+    #[cfg(feature = "spans")]
+    pub(crate) unsafe fn take_span(payload: *mut PayloadSlot) -> SenderSpan {
+        let payload = {
+            // SAFETY: the caller's promise.
+            unsafe { payload_at::<Self>(payload) }.cast_mut()
+        };
+        // SAFETY: the caller's promise.
+        unsafe { (&raw mut (*payload).span).replace(SenderSpan::none()) }
+    }
 }
 
 /// The functions for one payload type, which only this table knows.
@@ -49,6 +77,10 @@ pub(crate) struct Route {
     /// # Safety
     /// The payload is there.
     pub(crate) coalesce_key: unsafe fn(payload: *const PayloadSlot) -> Option<u64>,
+    /// # Safety
+    /// The payload is there, and nothing else borrows it.
+    #[cfg(feature = "spans")]
+    pub(crate) take_span: unsafe fn(payload: *mut PayloadSlot) -> SenderSpan,
     pub(crate) message_type: fn() -> TypeId,
     pub(crate) message_type_name: fn() -> &'static str,
 }
@@ -158,6 +190,25 @@ impl Envelope {
         unsafe {
             let route = envelope.as_ref().route;
             (route.handle)(&raw mut (*envelope.as_ptr()).payload, actor, context)
+        }
+    }
+
+    /// The span in which the message was sent.
+    ///
+    /// # Safety
+    /// The envelope is there, and nothing else borrows it.
+    #[inline(always)]
+    pub(crate) unsafe fn take_span(envelope: NonNull<Self>) -> SenderSpan {
+        #[cfg(feature = "spans")]
+        // SAFETY: the caller's promise.
+        return unsafe {
+            let route = envelope.as_ref().route;
+            (route.take_span)(&raw mut (*envelope.as_ptr()).payload)
+        };
+        #[cfg(not(feature = "spans"))]
+        {
+            let _ = envelope;
+            SenderSpan::none()
         }
     }
 

@@ -19,7 +19,7 @@ use crate::{
     gauges::{arrived_ns, is_sampled},
     mailbox::MailboxLane,
     run::{Body, Handling},
-    span::HandleSpan,
+    span::{HandleSpan, SenderSpan},
 };
 
 /// A run sheds so many messages by age for the budget of one handled message. A stale queue is then gone soon, and a run
@@ -181,11 +181,12 @@ impl<A: Actor> Body<A> {
         label: &RunLabel,
         type_name: fn() -> &'static str,
         lane: Option<usize>,
+        sender: &SenderSpan,
     ) -> HandleSpan {
         label.handling(type_name);
         self.handling = Some(Handling { type_name, lane });
         // A subscriber that panics must not lose the message.
-        let span = catch_panic::call(|| HandleSpan::new(core, type_name, lane));
+        let span = catch_panic::call(|| HandleSpan::new(core, type_name, lane, sender));
         span.unwrap_or_else(HandleSpan::none)
     }
 
@@ -210,7 +211,9 @@ impl<A: Actor> Body<A> {
         }
         // SAFETY: the envelope lies in its slot.
         let type_name = unsafe { envelope.as_ref() }.type_namer();
-        let span = self.begin_handling(cell.core(), label, type_name, Some(index));
+        // SAFETY: as above; only this thread accesses it.
+        let sender = unsafe { Envelope::take_span(envelope) };
+        let span = self.begin_handling(cell.core(), label, type_name, Some(index), &sender);
         let handled = {
             let _entered = span.enter();
             // SAFETY: the envelope was made for this actor type, and its payload is taken once, here;
@@ -248,7 +251,10 @@ impl<A: Actor> Body<A> {
             };
             let mut notice = ManuallyDrop::new(notice);
             let type_name = notice.type_namer();
-            let span = self.begin_handling(cell.core(), budget.label(), type_name, None);
+            // SAFETY: this thread owns the notice.
+            let sender = unsafe { Envelope::take_span(NonNull::from(&mut *notice)) };
+            let label = budget.label();
+            let span = self.begin_handling(cell.core(), label, type_name, None, &sender);
             {
                 let _entered = span.enter();
                 // SAFETY: as in `handle`. A notice has no asker, so its result is `Done`.

@@ -12,6 +12,8 @@ use std::{
     task::{Context as TaskContext, Poll, Waker},
 };
 
+#[cfg(feature = "spans")]
+use crate::span::SenderSpan;
 use crate::{
     actor::{Actor, AsyncHandler, DeferredHandler, Handler, Message},
     context::Context,
@@ -162,7 +164,7 @@ where
     P: ReplyPort<A::Reply>,
 {
     // SAFETY: the route is that of this payload.
-    unsafe { Envelope::new(RouteOf::<A, M, P>::ROUTE, Payload { message, reply }) }
+    unsafe { Envelope::new(RouteOf::<A, M, P>::ROUTE, Payload::new(message, reply)) }
 }
 
 /// The route of messages of type `M` with the reply port `P` to an actor of type `A`.
@@ -180,6 +182,8 @@ where
         discard: Self::discard,
         message: Self::message,
         coalesce_key: Self::coalesce_key,
+        #[cfg(feature = "spans")]
+        take_span: Payload::<M, P>::take_span,
         message_type: TypeId::of::<M>,
         message_type_name: std::any::type_name::<M>,
     };
@@ -249,6 +253,8 @@ impl<A: Actor> ActionRoute<A> {
         discard: |_| (),
         message: |payload| payload.cast(),
         coalesce_key: |_| None,
+        #[cfg(feature = "spans")]
+        take_span: |_| SenderSpan::none(),
         message_type: TypeId::of::<Action<A>>,
         message_type_name: std::any::type_name::<Action<A>>,
     };

@@ -22,6 +22,8 @@ use tracing_subscriber::{
 /// One span as the subscriber recorded it.
 #[derive(Clone, Debug, Default)]
 struct Seen {
+    id: u64,
+    parent: Option<u64>,
     fields: HashMap<String, String>,
     level: Option<Level>,
     enters: usize,
@@ -63,9 +65,12 @@ impl Visit for Fields<'_> {
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Watcher {
-    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: LayerContext<'_, S>) {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: LayerContext<'_, S>) {
         if attributes.metadata().name() == "handle" {
+            let parent = context.span(id).and_then(|span| span.parent());
             let mut seen = Seen {
+                id: id.into_u64(),
+                parent: parent.map(|parent| parent.id().into_u64()),
                 level: Some(*attributes.metadata().level()),
                 ..Seen::default()
             };
@@ -303,4 +308,74 @@ fn nothing_outside_of_a_handler_is_within_its_span() {
     for seen in spans {
         assert_eq!(seen.events, ["inside"]);
     }
+}
+
+/// The span of the only message of this type that the actor has handled.
+fn only(actor: &ActorRef<Probe>, message_type: &str) -> Seen {
+    let spans = seen(actor.id().get());
+    let mut spans = spans
+        .into_iter()
+        .filter(|it| it.fields["message_type"] == message_type);
+    let first = spans.next().expect("it was handled");
+    assert!(spans.next().is_none(), "{message_type}");
+    first
+}
+
+#[test]
+fn the_sender_s_span_is_the_parent_of_the_handler_s() {
+    log();
+    let runtime = tokio_runtime();
+    let system = build(System::builder().workers(1).tokio(runtime.handle().clone()));
+    let [first, second] = [probe(&system), probe(&system)];
+    let (told, numbers) = second;
+    let (second, target) = (first.1, told.clone());
+    let first = first.0;
+    let root = tracing::info_span!("root");
+    root.in_scope(|| {
+        act(&first, move |cx| {
+            target.tell(1_u64).expect("capacity");
+            cx.send_all(&target, [2_u64, 3]).expect("capacity");
+            let me = cx.actor_ref();
+            cx.send_after(Duration::ZERO, 4_u64).expect("a timer");
+            cx.pipe(async move { me.id().get() }, |_| 5_u64)
+                .expect("a runtime");
+        });
+        assert_eq!(first.ask(6_u64).wait(), Ok(6));
+    });
+    numbers.wait_len(3);
+    second.wait_len(3);
+    // Neither the root nor the asks of this span are in a span of this thread any more.
+    told.ask(7).wait().expect("a reply");
+    finish(&system);
+
+    let acted = only(&first, type_name::<Act>());
+    assert_eq!(acted.parent, root.id().map(|id| id.into_u64()));
+    let number = type_name::<u64>();
+    let of = |actor: &ActorRef<Probe>, parent: Option<u64>| {
+        let spans = seen(actor.id().get()).into_iter();
+        let is_of = |it: &Seen| it.fields["message_type"] == number && it.parent == parent;
+        spans.filter(is_of).count()
+    };
+    let (root, acted) = (acted.parent, Some(acted.id));
+    assert_eq!((of(&told, acted), of(&told, None)), (3, 1));
+    assert_eq!((of(&first, acted), of(&first, root)), (2, 1));
+}
+
+#[test]
+fn an_async_handler_passes_its_span_on() {
+    log();
+    let system = system_of(1);
+    let ((asker, _), (asked, _)) = (probe(&system), probe(&system));
+    let to = asked.clone();
+    act_async(&asker, move |_cx| {
+        Box::pin(async move {
+            poll_fn(|_| Poll::Ready(())).await;
+            to.ask(1_u64).await.expect("a reply");
+        })
+    });
+    eventually("it is handled", || !seen(asked.id().get()).is_empty());
+    finish(&system);
+    let parent = only(&asker, type_name::<Await>());
+    assert_eq!(only(&asked, type_name::<u64>()).parent, Some(parent.id));
+    assert_eq!(parent.parent, None);
 }

@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for removed in workers.resize(1)? {
             println!("removed: {:?}", removed.join().reason);
         }
-        Ok::<_, GroupError>(())
+        Ok::<_, freeboard::GroupError>(())
     })?;
 
     assert!(system.shutdown(Duration::from_secs(5)).is_clean());

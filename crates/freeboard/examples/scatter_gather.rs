@@ -14,7 +14,7 @@ struct Shop {
 }
 
 #[derive(Clone)]
-struct PriceOf(&'static str);
+struct PriceOf;
 /// The shop does not answer before the sender is dropped.
 struct Pause(mpsc::Receiver<()>);
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl Actor for Shop {}
 
 impl Handler<PriceOf> for Shop {
     type Reply = u64;
-    fn handle(&mut self, _product: PriceOf, _cx: &mut Context<Self>) -> u64 {
+    fn handle(&mut self, _msg: PriceOf, _cx: &mut Context<Self>) -> u64 {
         self.price
     }
 }
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         price: prices[index],
     })?;
 
-    let all = shops.ask_all(PriceOf("lamp")).wait();
+    let all = shops.ask_all(PriceOf).wait();
     let cheapest = all.replies.iter().min_by_key(|(_, price)| *price);
     println!("cheapest of {}: {cheapest:?}", all.replies.len());
     assert_eq!(cheapest, Some(&(3, 60)));
@@ -58,11 +58,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     // One shop is slow: its reply is missing, with the reason; or two replies are enough.
     let (resume, pause) = mpsc::channel();
     shops.members()[3].tell(Pause(pause))?;
-    let ask = shops.ask_all(PriceOf("lamp"));
+    let ask = shops.ask_all(PriceOf);
     let partial = ask.timeout(Duration::from_secs(1)).wait();
     println!("missing: {:?}", partial.errors);
     assert!(matches!(partial.errors[..], [(3, AskError::Expired)]));
-    let quorum = shops.ask_all(PriceOf("lamp")).quorum(2).wait();
+    let quorum = shops.ask_all(PriceOf).quorum(2).wait();
     assert!(quorum.replies.len() >= 2);
 
     // A message for all needs no reply.
