@@ -253,6 +253,27 @@ impl<A: Actor> ActorRef<A> {
         }
     }
 
+    /// [`ActorRef::offer`] that returns a refused reply port, too.
+    #[inline]
+    pub(crate) fn offer_with<M: Message, P: ReplyPort<A::Reply>>(
+        &self,
+        lane: usize,
+        msg: M,
+        reply: P,
+        on_full: OnFull,
+    ) -> Result<(), TellError<Payload<M, P>>>
+    where
+        A: Receives<M>,
+    {
+        match self.try_push(lane, msg, reply) {
+            Ok(()) => Ok(()),
+            Err((message, reply)) => {
+                let payload = Payload { message, reply };
+                self.offer_payload(lane, payload, on_full)
+            }
+        }
+    }
+
     /// The fast path: builds the envelope in its slot of a lane that accepts by its bound alone.
     ///
     /// # Errors
@@ -310,15 +331,30 @@ impl<A: Actor> ActorRef<A> {
         if P::INHERITS_DEADLINE && deadline_ns != NO_DEADLINE_NS {
             return self.offer(lane, msg, NoReplyUntil { deadline_ns }, on_full);
         }
+        let payload = Payload {
+            message: msg,
+            reply,
+        };
+        self.offer_payload(lane, payload, on_full)
+            .map_err(|refused| refused.map(|payload| payload.message))
+    }
+
+    fn offer_payload<M: Message, P: ReplyPort<A::Reply>>(
+        &self,
+        lane: usize,
+        payload: Payload<M, P>,
+        on_full: OnFull,
+    ) -> Result<(), TellError<Payload<M, P>>>
+    where
+        A: Receives<M>,
+    {
         if lane >= self.cell.core().mailbox.lane_count() {
-            return Err(TellError::NoLane(msg));
+            return Err(TellError::NoLane(payload));
         }
-        let envelope = receives::envelope::<A, M, P>(msg, reply);
+        let envelope = receives::envelope::<A, M, P>(payload.message, payload.reply);
         let delivered = current::with(|sender| self.deliver(sender, lane, envelope, on_full));
-        delivered.map_err(|refused| {
-            // SAFETY: made above with this payload.
-            refused.map(|envelope| unsafe { envelope.open::<Payload<M, P>>() }.message)
-        })
+        // SAFETY: made above with this payload.
+        delivered.map_err(|refused| refused.map(|it| unsafe { it.open::<Payload<M, P>>() }))
     }
 
     /// Offers an envelope of the actor `sender`, if one sends it, to a lane below the lane count. If the lane's policy

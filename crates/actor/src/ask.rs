@@ -172,6 +172,17 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
         self.limit.deadline_ns(unset).min(current::deadline_ns())
     }
 
+    /// [`Ask::deadline_ns`] of an ask to this actor without a deadline of its own.
+    #[inline]
+    pub(crate) fn deadline_unset_ns(to: &ActorRef<A>) -> u64 {
+        let unset = to.cell().core().system.ask_timeout;
+        deadline_after(unset).min(current::deadline_ns())
+    }
+
+    pub(crate) fn into_parts(self) -> (ActorRef<A>, usize, M) {
+        (self.to, self.lane, self.msg)
+    }
+
     fn begin(self, deadline_ns: u64, is_blocking: bool) -> AskFuture<A, M, R> {
         let (sender, receiver) = oneshot::channel();
         let slot = ReplySlot {

@@ -17,6 +17,7 @@ use crate::{
     id::ActorId,
     options::SpawnOptions,
     outbox,
+    pending_asks::PendingAsks,
     receives::{self, Receives},
     relations::Watcher,
     reply::NoReply,
@@ -53,6 +54,8 @@ pub struct Context<A: Actor> {
     pub(crate) paused_lanes: u8,
     /// The actor has unfinished work: it is not drained yet.
     pub(crate) keeps_back: bool,
+    /// Asks whose replies come as messages; allocated with the first one.
+    pub(crate) asks: Option<Box<PendingAsks>>,
 }
 
 // SAFETY: the context lives in the cell and is lent to one thread at a time, the one that runs the
@@ -78,6 +81,7 @@ impl<A: Actor> Context<A> {
             stop: None,
             paused_lanes: 0,
             keeps_back: false,
+            asks: None,
         }
     }
 
@@ -86,7 +90,7 @@ impl<A: Actor> Context<A> {
         self.cell = Some(NonNull::from(cell));
     }
 
-    fn cell(&self) -> &Cell<A> {
+    pub(crate) fn cell(&self) -> &Cell<A> {
         let cell = self.cell.expect("a context is attached before it is lent");
         // SAFETY: the context lives in that cell.
         unsafe { cell.as_ref() }
@@ -117,6 +121,9 @@ impl<A: Actor> Context<A> {
         self.keeps_back = false;
         for lane in 0..self.lane_count() {
             self.resume_lane(lane);
+        }
+        if let Some(asks) = &mut self.asks {
+            asks.clear();
         }
         self.suspended.take()
     }
@@ -416,6 +423,18 @@ impl<A: Actor> Context<A> {
         })
     }
 
+    /// Calls `fire` after `delay`, on the timer thread, unless the actor terminates or restarts first.
+    pub(crate) fn call_after(
+        &self,
+        delay: Duration,
+        fire: impl Fn(&ActorRef<A>) + Send + 'static,
+    ) -> io::Result<TimerKey> {
+        self.start_timer(delay, Repeats::No, move |to| {
+            fire(to);
+            None
+        })
+    }
+
     fn start_timer(
         &self,
         delay: Duration,
@@ -473,9 +492,8 @@ impl<A: Actor> Context<A> {
         delay: Duration,
         action: fn(&mut A, &mut Self),
     ) -> io::Result<TimerKey> {
-        self.start_timer(delay, Repeats::No, move |to| {
+        self.call_after(delay, move |to| {
             to.cell().core().notify(receives::action(action));
-            None
         })
     }
 

@@ -21,6 +21,7 @@ use crate::{
     context::Context,
     credit::Receipt,
     error::TellError,
+    pending_asks::AnswerPort,
     receives::Receives,
     reply::{NO_DEADLINE_NS, NoReplyUntil, ReplyPort, ReplySlot},
 };
@@ -37,6 +38,8 @@ enum Port<T: Send + 'static> {
     Tell(NoReplyUntil),
     /// A dam's message: its credit returns when this is dropped.
     Dam(Receipt),
+    /// An actor asked by [`Context::ask`].
+    Answer(Box<AnswerPort<T>>),
 }
 
 impl<T: Send + 'static> Deferred<T> {
@@ -50,6 +53,10 @@ impl<T: Send + 'static> Deferred<T> {
 
     pub(crate) const fn dam(receipt: Receipt) -> Self {
         Self(Port::Dam(receipt))
+    }
+
+    pub(crate) const fn answer(port: Box<AnswerPort<T>>) -> Self {
+        Self(Port::Answer(port))
     }
 
     /// Sends the reply. It is dropped if nobody waits for it any more.
@@ -81,6 +88,7 @@ impl<T: Send + 'static> ReplyPort<T> for Deferred<T> {
             Port::Ask(port) => port.deadline_ns(),
             Port::Tell(port) => ReplyPort::<T>::deadline_ns(port),
             Port::Dam(port) => ReplyPort::<T>::deadline_ns(port),
+            Port::Answer(port) => port.deadline_ns(),
         }
     }
 
@@ -89,6 +97,7 @@ impl<T: Send + 'static> ReplyPort<T> for Deferred<T> {
             Port::Ask(port) => port.unwanted(),
             Port::Tell(port) => ReplyPort::<T>::unwanted(port),
             Port::Dam(port) => ReplyPort::<T>::unwanted(port),
+            Port::Answer(port) => port.unwanted(),
         }
     }
 
@@ -97,6 +106,7 @@ impl<T: Send + 'static> ReplyPort<T> for Deferred<T> {
             Port::Ask(port) => port.reply(value),
             Port::Tell(port) => port.reply(value),
             Port::Dam(port) => port.reply(value),
+            Port::Answer(port) => port.reply(value),
         }
     }
 
@@ -108,7 +118,7 @@ impl<T: Send + 'static> ReplyPort<T> for Deferred<T> {
 impl<T: Send + 'static> fmt::Debug for Deferred<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.0 {
-            Port::Ask(_) => "Deferred(ask)",
+            Port::Ask(_) | Port::Answer(_) => "Deferred(ask)",
             Port::Tell(_) | Port::Dam(_) => "Deferred(tell)",
         })
     }

@@ -26,6 +26,10 @@ pub enum TellError<M> {
     /// [`crate::SystemBuilder::threads_max`]. Also returned when the system ends while the handler blocks.
     #[error("no thread would be left to run other actors")]
     NoThread(M),
+    /// Too many asks of the actor have no reply yet: see [`crate::Context::ask`] and
+    /// [`crate::SpawnOptions::pending_asks`].
+    #[error("too many asks of the actor are pending")]
+    TooManyAsks(M),
 }
 
 impl<M> TellError<M> {
@@ -36,7 +40,8 @@ impl<M> TellError<M> {
             | Self::Closed(msg)
             | Self::NoLane(msg)
             | Self::OutboxFull(msg)
-            | Self::NoThread(msg) => msg,
+            | Self::NoThread(msg)
+            | Self::TooManyAsks(msg) => msg,
         }
     }
 
@@ -48,6 +53,7 @@ impl<M> TellError<M> {
             Self::NoLane(msg) => TellError::NoLane(change(msg)),
             Self::OutboxFull(msg) => TellError::OutboxFull(change(msg)),
             Self::NoThread(msg) => TellError::NoThread(change(msg)),
+            Self::TooManyAsks(msg) => TellError::TooManyAsks(change(msg)),
         }
     }
 }
@@ -61,6 +67,7 @@ impl<M> fmt::Debug for TellError<M> {
             Self::NoLane(_) => "NoLane(..)",
             Self::OutboxFull(_) => "OutboxFull(..)",
             Self::NoThread(_) => "NoThread(..)",
+            Self::TooManyAsks(_) => "TooManyAsks(..)",
         })
     }
 }
@@ -86,8 +93,8 @@ pub enum AskError<M> {
     /// will not be.
     #[error("no reply before the deadline")]
     Expired,
-    /// The message was accepted and then shed: its actor terminated, its handler panicked, or a later
-    /// message replaced it.
+    /// The message was accepted and will not be answered: its actor terminated, its handler panicked, a later
+    /// message replaced it, or its [`crate::Deferred`] was dropped.
     #[error("the message was shed before it was answered")]
     Shed,
 }
@@ -120,8 +127,10 @@ impl<M> fmt::Debug for AskError<M> {
 impl<M> From<TellError<M>> for AskError<M> {
     fn from(error: TellError<M>) -> Self {
         match error {
-            // An ask never goes into an outbox.
-            TellError::Full(msg) | TellError::OutboxFull(msg) => Self::Full(msg),
+            // Only asks whose reply comes as a message go into an outbox.
+            TellError::Full(msg) | TellError::OutboxFull(msg) | TellError::TooManyAsks(msg) => {
+                Self::Full(msg)
+            }
             TellError::Closed(msg) => Self::Closed(msg),
             TellError::NoLane(msg) => Self::NoLane(msg),
             TellError::NoThread(msg) => Self::NoThread(msg),

@@ -122,6 +122,7 @@ mod names;
 mod observer;
 mod options;
 mod outbox;
+mod pending_asks;
 mod receives;
 mod recipient;
 mod registry;
@@ -176,6 +177,7 @@ pub use group::{
 };
 pub use id::{ActorId, ActorKey};
 pub use options::{Dispatcher, OUTBOX_BOUND_DEFAULT, PINNED_BOUND_DEFAULT, SpawnOptions};
+pub use pending_asks::{PENDING_ASKS_BOUND_DEFAULT, PENDING_ASKS_BOUND_MAX};
 pub use receives::Receives;
 pub use recipient::Recipient;
 pub use reply::{NoReply, NoReplyUntil, ReplyPort, ReplySlot};

@@ -108,7 +108,7 @@ impl<A: Actor> Body<A> {
             restarts: core.restarts(),
         };
         if let Some(interrupted) = interrupted
-            && let Some(lane) = interrupted.lane
+            && let Some(lane) = interrupted.lane()
         {
             core.shed_consumed(lane, interrupted.type_name, ShedReason::HandlerPanicked);
         }
@@ -226,7 +226,7 @@ impl<A: Actor> Body<A> {
     /// Sheds the message of an async handler that was stopped at an await.
     fn shed_handling(&mut self, core: &Core) {
         if let Some(handling) = self.handling.take()
-            && let Some(lane) = handling.lane
+            && let Some(lane) = handling.lane()
         {
             core.shed_consumed(lane, handling.type_name, ShedReason::Stopped);
         }

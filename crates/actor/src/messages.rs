@@ -184,7 +184,7 @@ impl<A: Actor> Body<A> {
         sender: &SenderSpan,
     ) -> HandleSpan {
         label.handling(type_name);
-        self.handling = Some(Handling { type_name, lane });
+        self.handling = Some(Handling::new(type_name, lane));
         // A subscriber that panics must not lose the message.
         let span = catch_panic::call(|| HandleSpan::new(core, type_name, lane, sender));
         span.unwrap_or_else(HandleSpan::none)

@@ -10,7 +10,10 @@ use freeboard_flow::{ConfigError, LaneConfig, MailboxConfig};
 use freeboard_queue::Ring;
 use freeboard_sched::{Pinned, Scheduler, WaitStrategy};
 
-use crate::supervision::Supervision;
+use crate::{
+    pending_asks::{PENDING_ASKS_BOUND_DEFAULT, PENDING_ASKS_BOUND_MAX},
+    supervision::Supervision,
+};
 
 /// The default bound of an actor's outbox.
 pub const OUTBOX_BOUND_DEFAULT: usize = 1_024;
@@ -23,6 +26,7 @@ pub struct SpawnOptions {
     pub(crate) mailbox: MailboxConfig,
     pub(crate) supervision: Supervision,
     pub(crate) outbox_bound: usize,
+    pub(crate) pending_asks_bound: usize,
     pub(crate) dispatcher: Dispatcher,
     has_lanes: bool,
     /// The thread that was started for a pinned actor.
@@ -43,6 +47,7 @@ impl SpawnOptions {
             mailbox: MailboxConfig::default(),
             supervision: Supervision::default(),
             outbox_bound: OUTBOX_BOUND_DEFAULT,
+            pending_asks_bound: PENDING_ASKS_BOUND_DEFAULT,
             dispatcher: Dispatcher::shared(),
             has_lanes: false,
             pinned: None,
@@ -91,6 +96,14 @@ impl SpawnOptions {
     #[must_use]
     pub fn outbox(mut self, messages: usize) -> Self {
         self.outbox_bound = messages;
+        self
+    }
+
+    /// The bound of the actor's asks by [`crate::Context::ask`] that have no reply yet, at most
+    /// [`crate::PENDING_ASKS_BOUND_MAX`]; default [`crate::PENDING_ASKS_BOUND_DEFAULT`]. Further asks are refused.
+    #[must_use]
+    pub fn pending_asks(mut self, asks: usize) -> Self {
+        self.pending_asks_bound = asks.min(PENDING_ASKS_BOUND_MAX);
         self
     }
 

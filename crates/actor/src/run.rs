@@ -67,8 +67,22 @@ pub(crate) struct ColdState {
 /// The message being handled.
 pub(crate) struct Handling {
     pub(crate) type_name: fn() -> &'static str,
+    /// In one byte: each cell has one.
+    lane: Option<u8>,
+}
+
+impl Handling {
+    #[inline]
+    pub(crate) fn new(type_name: fn() -> &'static str, lane: Option<usize>) -> Self {
+        // There are at most `MAX_LANES`.
+        let lane = lane.map(|lane| lane as u8);
+        Self { type_name, lane }
+    }
+
     /// The lane that it came through; `None` for a notice.
-    pub(crate) lane: Option<usize>,
+    pub(crate) fn lane(&self) -> Option<usize> {
+        self.lane.map(usize::from)
+    }
 }
 
 /// The worker's state of an actor, besides the actor and its context. Those two are beside the body in the cell, not in
@@ -327,12 +341,13 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Whether no message is left: neither with the actor nor in a paused lane.
+    /// Whether no message is left: neither with the actor, nor in a paused lane, nor a reply that will come.
     fn has_handled_all(&self, cell: &Cell<A>) -> bool {
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
         let (keeps_back, paused_lanes) = unsafe {
             let context = &*cell.context();
-            (context.keeps_back, context.paused_lanes)
+            let has_asks = context.asks.as_ref().is_some_and(|asks| !asks.is_empty());
+            (context.keeps_back || has_asks, context.paused_lanes)
         };
         !keeps_back && (paused_lanes == 0 || cell.core().mailbox.depth() == 0)
     }
@@ -454,7 +469,7 @@ impl<A: Actor> Body<A> {
         // An ask that the future moved elsewhere no longer belongs to this actor.
         core.set_asking(None);
         let handling = self.handling.take();
-        if let Some(lane) = handling.as_ref().and_then(|handling| handling.lane) {
+        if let Some(lane) = handling.as_ref().and_then(Handling::lane) {
             core.mailbox.lane(lane).gauges.handled.bump(1);
         }
         handling

@@ -36,6 +36,7 @@ mod online;
 mod overload;
 mod panics;
 mod pausing;
+mod pending_asks;
 mod pinned;
 mod send_all;
 #[cfg(feature = "tower")]

@@ -1,0 +1,417 @@
+//! Asks whose replies come as messages: [`Context::ask`].
+//!
+//! ```text
+//!   asking actor                                       asked actor
+//!   ask: closure ──> PendingAsks    message + AnswerPort ──> lane ──> handler
+//!   handler(closure(result)) <── ticket <── notice: ticket + result <──┘ replied, or the port was dropped
+//!                                     ^──── notice: ticket + Expired <── timer, if there is a deadline
+//! ```
+//!
+//! The closure stays with the asking actor. So only the thread that runs this actor decides which notice comes first:
+//! the one that finds its ticket. There is no state that two threads share, the closure's panic is the asking actor's,
+//! and what the closure holds (often a [`crate::Deferred`]) is dropped as soon as this actor stops or restarts.
+//!
+//! A notice bypasses the mailbox, like the termination of a watched actor. So a reply does not wait behind queued
+//! messages, and actors that ask each other cannot block at full mailboxes. The number of notices is bounded by that of
+//! messages: each port sends one, when it is used up.
+
+use std::{
+    any::{Any, TypeId},
+    marker::PhantomData,
+    mem,
+    time::Duration,
+};
+
+use freeboard_flow::ShedReason;
+use freeboard_meter::clock;
+use freeboard_sched::TimerKey;
+use slab::Slab;
+
+use crate::{
+    actor::{Actor, Message},
+    actor_ref::{ActorRef, OnFull},
+    ask::Ask,
+    catch_panic,
+    context::Context,
+    core_ref::CoreRef,
+    current::{self, DeadlineScope},
+    deferred::Deferred,
+    envelope::{Envelope, Handled, PayloadSlot, Route, payload_at, take},
+    error::{AskError, TellError},
+    receives::Receives,
+    reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplyPort, has_passed},
+};
+
+/// The default bound of an actor's pending asks.
+pub const PENDING_ASKS_BOUND_DEFAULT: usize = 1_024;
+
+/// The highest bound of an actor's pending asks.
+pub const PENDING_ASKS_BOUND_MAX: usize = 1 << INDEX_BITS;
+
+const INDEX_BITS: u32 = 20;
+
+/// Identifies an ask of one actor: its index, and above it a number that only this ask has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ticket(u64);
+
+impl Ticket {
+    fn index(self) -> usize {
+        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+}
+
+struct PendingAsk {
+    ticket: Ticket,
+    /// The closure. One that captures nothing takes no allocation.
+    into_message: Box<dyn Any + Send>,
+    timer: Option<TimerKey>,
+    /// Of the message whose handler asked: the handler of the reply has it, too.
+    deadline_ns: u64,
+}
+
+/// An actor's asks that are not answered yet.
+#[derive(Default)]
+pub(crate) struct PendingAsks {
+    asks: Slab<PendingAsk>,
+    /// The number of the next ask. 44 bits: 20 days at ten million asks per second.
+    next: u64,
+}
+
+impl PendingAsks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.asks.is_empty()
+    }
+
+    fn insert(&mut self, into_message: Box<dyn Any + Send>) -> Ticket {
+        let entry = self.asks.vacant_entry();
+        let ticket = Ticket(self.next << INDEX_BITS | entry.key() as u64);
+        self.next += 1;
+        entry.insert(PendingAsk {
+            ticket,
+            into_message,
+            timer: None,
+            deadline_ns: current::deadline_ns(),
+        });
+        ticket
+    }
+
+    /// `None` if the ask has had its outcome.
+    fn take(&mut self, ticket: Ticket) -> Option<PendingAsk> {
+        let known = self.asks.get(ticket.index())?.ticket;
+        (known == ticket).then(|| self.asks.remove(ticket.index()))
+    }
+
+    /// Forgets all asks: their replies find no ticket. Their timers are cancelled with the actor's others.
+    pub(crate) fn clear(&mut self) {
+        for (_, ask) in mem::take(&mut self.asks) {
+            catch_panic::drop(ask.into_message);
+        }
+    }
+}
+
+/// Why there is no reply.
+enum NoAnswer {
+    Expired,
+    Shed,
+}
+
+/// The content of a notice.
+struct Answer<R> {
+    ticket: Ticket,
+    result: Result<R, NoAnswer>,
+}
+
+/// The reply port of [`Context::ask`]: queues a notice with the asking actor, once.
+pub(crate) struct AnswerPort<R: Send + 'static> {
+    /// `None` once it is used up.
+    asker: Option<CoreRef>,
+    ticket: Ticket,
+    deadline_ns: u64,
+    notice: fn(Answer<R>) -> Envelope,
+}
+
+impl<R: Send + 'static> AnswerPort<R> {
+    fn send(&mut self, result: Result<R, NoAnswer>) {
+        if let Some(asker) = self.asker.take() {
+            let ticket = self.ticket;
+            asker.notify((self.notice)(Answer { ticket, result }));
+        }
+    }
+}
+
+impl<R: Send + 'static> ReplyPort<R> for AnswerPort<R> {
+    const IS_TELL: bool = false;
+
+    fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
+    fn unwanted(&self) -> Option<ShedReason> {
+        let has_asker = |core: &CoreRef| core.end_reason().is_none();
+        if has_passed(self.deadline_ns) {
+            Some(ShedReason::Expired)
+        } else if self.asker.as_ref().is_some_and(has_asker) {
+            None
+        } else {
+            Some(ShedReason::AskerGone)
+        }
+    }
+
+    fn reply(mut self, result: R) {
+        self.send(Ok(result));
+    }
+
+    fn into_deferred(self) -> Deferred<R> {
+        Deferred::answer(Box::new(self))
+    }
+}
+
+impl<R: Send + 'static> Drop for AnswerPort<R> {
+    fn drop(&mut self) {
+        // After the deadline the timer has told it.
+        if self.asker.is_some() && !has_passed(self.deadline_ns) {
+            self.send(Err(NoAnswer::Shed));
+        }
+    }
+}
+
+/// The route of a notice to an actor of type `A`, which asked with an `M` for an `R`, and whose closure of type `F` makes a
+/// message of type `N` of it.
+struct AnswerRoute<Types>(PhantomData<Types>);
+
+impl<A, M, R, F, N> AnswerRoute<(A, M, R, F, N)>
+where
+    A: Receives<N>,
+    M: Message,
+    R: Send + 'static,
+    F: FnOnce(Result<R, AskError<M>>) -> N + Send + 'static,
+    N: Message,
+{
+    const ROUTE: &Route = &Route {
+        handle: Self::handle,
+        // SAFETY: the route was made for this type; the caller lets us take the payload.
+        into_message: |payload| Box::new(unsafe { take::<Answer<R>>(payload) }.result.ok()),
+        // SAFETY: as above.
+        discard: |payload| drop(unsafe { take::<Answer<R>>(payload) }),
+        // SAFETY: the route was made for this type; the caller sees to it that the payload is there.
+        message: |payload| unsafe {
+            (&raw const (*payload_at::<Answer<R>>(payload)).result).cast()
+        },
+        coalesce_key: |_| None,
+        message_type: TypeId::of::<Result<R, NoAnswer>>,
+        message_type_name: std::any::type_name::<N>,
+    };
+
+    fn notice(answer: Answer<R>) -> Envelope {
+        // SAFETY: the route is that of this payload.
+        unsafe { Envelope::new(Self::ROUTE, answer) }
+    }
+
+    /// # Safety
+    /// As [`Route::handle`].
+    unsafe fn handle(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled {
+        // SAFETY: the route was made for this type, and the caller keeps the promises of a route.
+        let (answer, actor, context) = unsafe {
+            (
+                take::<Answer<R>>(payload),
+                &mut *actor.cast::<A>(),
+                &mut *context.cast::<Context<A>>(),
+            )
+        };
+        let Some(ask) = context.take_ask(answer.ticket) else {
+            // Another notice came first, or a former life of the actor asked.
+            return Handled::Done;
+        };
+        let deadline_ns = ask.deadline_ns;
+        let _scope = (deadline_ns != NO_DEADLINE_NS).then(|| DeadlineScope::enter(deadline_ns));
+        let into_message = ask.into_message.downcast::<F>();
+        let into_message =
+            into_message.unwrap_or_else(|_| unreachable!("the ticket is this ask's"));
+        let msg = into_message(answer.result.map_err(|why| match why {
+            NoAnswer::Expired => AskError::Expired,
+            NoAnswer::Shed => AskError::Shed,
+        }));
+        // SAFETY: they are the cell's own, lent by its run.
+        unsafe {
+            if deadline_ns == NO_DEADLINE_NS {
+                actor.receive(msg, context, NoReply);
+            } else {
+                // An async handler takes its deadline from the port.
+                actor.receive(msg, context, NoReplyUntil { deadline_ns });
+            }
+        }
+        Handled::Done
+    }
+}
+
+impl<A: Actor> Context<A> {
+    /// Asks `other`, and passes the reply to this actor as the message that `into_message` makes of it. The actor
+    /// handles other messages meanwhile; neither a thread nor a runtime waits. The question is sent as by
+    /// [`ActorRef::tell`]: if the lane is full, it goes into the outbox.
+    ///
+    /// If this returns `Ok`, `into_message` is called exactly once, by this actor and ahead of its queued messages (after
+    /// at least one of them in each run): with the reply, with [`AskError::Shed`] if there will be none, or with [`AskError::Expired`] at the deadline
+    /// (see [`Ask`]; for one of its own use [`Context::ask_with`]). It is not called if this actor stops, fails or
+    /// restarts first; a reply to a former life is dropped. A graceful stop waits for the outcome.
+    ///
+    /// ```
+    /// use freeboard_actor::{
+    ///     Actor, ActorRef, AskError, Context, Deferred, DeferredHandler, Handler, System,
+    /// };
+    ///
+    /// struct Rates;
+    /// struct Rate;
+    /// struct Shop { rates: ActorRef<Rates> }
+    /// struct Price(u64);
+    /// struct Rated { dollars: u64, rate: Option<u64>, reply: Deferred<Option<u64>> }
+    ///
+    /// impl Actor for Rates {}
+    /// impl Actor for Shop {}
+    ///
+    /// impl Handler<Rate> for Rates {
+    ///     type Reply = u64;
+    ///     fn handle(&mut self, _msg: Rate, _cx: &mut Context<Self>) -> u64 {
+    ///         2
+    ///     }
+    /// }
+    ///
+    /// impl DeferredHandler<Price> for Shop {
+    ///     type Reply = Option<u64>;
+    ///     fn handle(&mut self, price: Price, reply: Deferred<Option<u64>>, cx: &mut Context<Self>) {
+    ///         let into_message = move |rate: Result<u64, AskError<Rate>>| Rated {
+    ///             dollars: price.0,
+    ///             rate: rate.ok(),
+    ///             reply,
+    ///         };
+    ///         // If it is refused, the reply is dropped, and the asker gets an error at once.
+    ///         let _ = cx.ask(&self.rates, Rate, into_message);
+    ///     }
+    /// }
+    ///
+    /// impl Handler<Rated> for Shop {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, rated: Rated, _cx: &mut Context<Self>) {
+    ///         rated.reply.reply(rated.rate.map(|rate| rated.dollars * rate));
+    ///     }
+    /// }
+    ///
+    /// let system = System::builder().workers(1).build()?;
+    /// let shop = system.spawn(Shop { rates: system.spawn(Rates) });
+    /// assert_eq!(shop.ask(Price(21)).wait()?, Some(42));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ActorRef::tell`], with the message. [`TellError::TooManyAsks`] if as many asks of this actor are pending as
+    /// [`crate::SpawnOptions::pending_asks`] allows. [`TellError::NoThread`] if there is a deadline and no thread for
+    /// timers. `into_message` is dropped then, without a call.
+    pub fn ask<B, M, F, N>(
+        &mut self,
+        other: &ActorRef<B>,
+        msg: M,
+        into_message: F,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receives<N>,
+        B: Receives<M>,
+        M: Message,
+        N: Message,
+        F: FnOnce(Result<B::Reply, AskError<M>>) -> N + Send + 'static,
+    {
+        let deadline_ns = Ask::<B, M, B::Reply>::deadline_unset_ns(other);
+        self.start_ask(other, 0, msg, deadline_ns, into_message)
+    }
+
+    /// [`Context::ask`] with the deadline and the lane of `ask`, such as
+    /// `cx.ask_with(other.ask(msg).timeout(time), |reply| Msg(reply))`.
+    ///
+    /// # Errors
+    /// As [`Context::ask`].
+    pub fn ask_with<B, M, F, N>(
+        &mut self,
+        ask: Ask<B, M, B::Reply>,
+        into_message: F,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receives<N>,
+        B: Receives<M>,
+        M: Message,
+        N: Message,
+        F: FnOnce(Result<B::Reply, AskError<M>>) -> N + Send + 'static,
+    {
+        let deadline_ns = ask.deadline_ns();
+        let (to, lane, msg) = ask.into_parts();
+        self.start_ask(&to, lane, msg, deadline_ns, into_message)
+    }
+
+    fn start_ask<B, M, F, N>(
+        &mut self,
+        to: &ActorRef<B>,
+        lane: usize,
+        msg: M,
+        deadline_ns: u64,
+        into_message: F,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receives<N>,
+        B: Receives<M>,
+        M: Message,
+        N: Message,
+        F: FnOnce(Result<B::Reply, AskError<M>>) -> N + Send + 'static,
+    {
+        let bound = self.cell().core().options().pending_asks_bound;
+        let pending = self.asks.get_or_insert_default();
+        if pending.asks.len() >= bound {
+            return Err(TellError::TooManyAsks(msg));
+        }
+        let ticket = pending.insert(Box::new(into_message));
+        let notice = AnswerRoute::<(A, M, B::Reply, F, N)>::notice;
+        if deadline_ns != NO_DEADLINE_NS && !self.set_ask_timer(ticket, deadline_ns, notice) {
+            drop(self.take_ask(ticket));
+            return Err(TellError::NoThread(msg));
+        }
+        let port = AnswerPort {
+            asker: Some(CoreRef::of(self.cell().core())),
+            ticket,
+            deadline_ns,
+            notice,
+        };
+        to.offer_with(lane, msg, port, OnFull::Wait)
+            .map_err(|refused| {
+                drop(self.take_ask(ticket));
+                refused.map(|mut payload| {
+                    // The error reports it; no notice is needed.
+                    payload.reply.asker = None;
+                    payload.message
+                })
+            })
+    }
+
+    /// Sets the timer that ends an ask. `false` without a thread for timers.
+    fn set_ask_timer<R: Send + 'static>(
+        &mut self,
+        ticket: Ticket,
+        deadline_ns: u64,
+        notice: fn(Answer<R>) -> Envelope,
+    ) -> bool {
+        let left = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
+        let expire = move |to: &ActorRef<A>| {
+            let result = Err(NoAnswer::Expired);
+            to.cell().core().notify(notice(Answer { ticket, result }));
+        };
+        let timer = self.call_after(left, expire).ok();
+        if let Some(pending) = &mut self.asks {
+            pending.asks[ticket.index()].timer = timer;
+        }
+        timer.is_some()
+    }
+
+    /// Ends a pending ask. `None` if it has had its outcome.
+    fn take_ask(&mut self, ticket: Ticket) -> Option<PendingAsk> {
+        let ask = self.asks.as_mut()?.take(ticket)?;
+        if let Some(timer) = ask.timer {
+            self.cancel(timer);
+        }
+        Some(ask)
+    }
+}
