@@ -17,6 +17,7 @@ use freeboard_meter::clock;
 use crate::{
     current,
     deferred::Deferred,
+    metered::InFlight,
     reply::{ReplyPort, has_passed},
     sync::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
@@ -191,26 +192,12 @@ impl TimedReceipt {
     }
 }
 
-impl<R: 'static> ReplyPort<R> for TimedReceipt {
-    const IS_TELL: bool = true;
-
+impl InFlight for TimedReceipt {
     fn deadline_ns(&self) -> u64 {
         self.receipt.deadline_ns
     }
 
-    fn unwanted(&self) -> Option<ShedReason> {
-        ReplyPort::<R>::unwanted(&self.receipt)
-    }
-
-    fn reply(self, result: R) {
+    fn measure(&self) {
         self.receipt.line.sample(self.since_ns);
-        drop(result);
-    }
-
-    fn into_deferred(self) -> Deferred<R>
-    where
-        R: Send,
-    {
-        Deferred::dam(self.receipt)
     }
 }

@@ -21,9 +21,10 @@ use crate::{
     context::Context,
     credit::Receipt,
     error::TellError,
+    metered::InFlight,
     pending_asks::AnswerPort,
     receives::Receives,
-    reply::{NO_DEADLINE_NS, NoReplyUntil, ReplyPort, ReplySlot},
+    reply::{NO_DEADLINE_NS, NoReplyUntil, ReplyPort, ReplySlot, has_passed},
 };
 
 /// The right to reply to one message, as an owned value: see [`crate::DeferredHandler`].
@@ -40,6 +41,8 @@ enum Port<T: Send + 'static> {
     Dam(Receipt),
     /// An actor asked by [`Context::ask`].
     Answer(Box<AnswerPort<T>>),
+    /// A message of an adaptive dam or group.
+    Metered(Box<dyn InFlight>),
 }
 
 impl<T: Send + 'static> Deferred<T> {
@@ -59,6 +62,10 @@ impl<T: Send + 'static> Deferred<T> {
         Self(Port::Answer(port))
     }
 
+    pub(crate) fn metered(message: Box<dyn InFlight>) -> Self {
+        Self(Port::Metered(message))
+    }
+
     /// Sends the reply. It is dropped if nobody waits for it any more.
     pub fn reply(self, value: T) {
         ReplyPort::reply(self, value);
@@ -67,7 +74,7 @@ impl<T: Send + 'static> Deferred<T> {
     /// Whether somebody waits for the reply: the message was asked, the asker has not given up, and the deadline has
     /// not passed. An asker may give up at any moment, so `true` is a hint.
     pub fn is_wanted(&self) -> bool {
-        !matches!(self.0, Port::Tell(_) | Port::Dam(_)) && self.unwanted().is_none()
+        matches!(self.0, Port::Ask(_)) && self.unwanted().is_none()
     }
 
     /// The deadline of the message.
@@ -89,6 +96,7 @@ impl<T: Send + 'static> ReplyPort<T> for Deferred<T> {
             Port::Tell(port) => ReplyPort::<T>::deadline_ns(port),
             Port::Dam(port) => ReplyPort::<T>::deadline_ns(port),
             Port::Answer(port) => port.deadline_ns(),
+            Port::Metered(message) => message.deadline_ns(),
         }
     }
 
@@ -98,6 +106,9 @@ impl<T: Send + 'static> ReplyPort<T> for Deferred<T> {
             Port::Tell(port) => ReplyPort::<T>::unwanted(port),
             Port::Dam(port) => ReplyPort::<T>::unwanted(port),
             Port::Answer(port) => port.unwanted(),
+            Port::Metered(message) => {
+                has_passed(message.deadline_ns()).then_some(ShedReason::Expired)
+            }
         }
     }
 
@@ -107,6 +118,10 @@ impl<T: Send + 'static> ReplyPort<T> for Deferred<T> {
             Port::Tell(port) => port.reply(value),
             Port::Dam(port) => port.reply(value),
             Port::Answer(port) => port.reply(value),
+            Port::Metered(message) => {
+                message.measure();
+                drop(value);
+            }
         }
     }
 
@@ -119,7 +134,7 @@ impl<T: Send + 'static> fmt::Debug for Deferred<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.0 {
             Port::Ask(_) | Port::Answer(_) => "Deferred(ask)",
-            Port::Tell(_) | Port::Dam(_) => "Deferred(tell)",
+            Port::Tell(_) | Port::Dam(_) | Port::Metered(_) => "Deferred(tell)",
         })
     }
 }

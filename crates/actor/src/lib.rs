@@ -118,6 +118,7 @@ mod ledger;
 mod life;
 mod mailbox;
 mod messages;
+mod metered;
 mod names;
 mod observer;
 mod options;

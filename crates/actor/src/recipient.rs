@@ -9,6 +9,7 @@ use crate::{
     credit::{Receipt, TimedReceipt},
     error::TellError,
     id::ActorId,
+    metered::Metered,
     receives::Receives,
     reply::NoReply,
     send::RecipientSendFuture,
@@ -29,7 +30,7 @@ impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
 
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>> {
         if receipt.is_timed() {
-            let receipt = TimedReceipt::now(receipt);
+            let receipt = Metered(TimedReceipt::now(receipt));
             return self.offer(0, msg, receipt, OnFull::GiveBack);
         }
         self.offer(0, msg, receipt, OnFull::GiveBack)
