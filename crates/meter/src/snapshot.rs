@@ -116,6 +116,12 @@ pub struct GroupSnapshot {
     pub members: Vec<MemberSnapshot>,
     /// The [`skew`] of routed messages: 1 is even; the number of members means all to one.
     pub skew: f64,
+    /// The most messages and asks in flight now; `None` for a group without an adaptive limit, as the next two.
+    pub limit: Option<u64>,
+    /// Messages and asks in flight.
+    pub in_flight: Option<u64>,
+    /// Messages that the limit has refused; they count as refused by their member, too.
+    pub limited: Option<u64>,
 }
 
 impl GroupSnapshot {

@@ -10,11 +10,15 @@ use std::{
 
 use freeboard_meter::clock;
 
-use super::route::{Delivery, Route};
+use super::{
+    limiter::Admitted,
+    route::{Delivery, Limited, Route},
+};
 use crate::{
     actor::Message,
     ask::{Ask, AskFuture, TimeLimit},
     error::AskError,
+    metered::InFlight,
     receives::Receives,
 };
 
@@ -95,15 +99,28 @@ impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
         let started = clock::now();
         let mut delivery = self.route.begin();
         let mut msg = self.msg;
+        let Ok(admitted) = self.route.admit(self.terms.lane) else {
+            return Err(AskError::Full(msg));
+        };
         loop {
             match self.terms.ask(&delivery, msg, started).wait() {
                 Err(AskError::Closed(refused)) if delivery.pass() => msg = refused,
                 outcome => {
+                    measure(admitted.as_ref(), &outcome);
                     delivery.set_accepted(!is_refusal(&outcome));
                     return outcome;
                 }
             }
         }
+    }
+}
+
+/// The latency of a reply counts, and that of a deadline: the reply would have taken longer.
+fn measure<R, M>(admitted: Option<&Admitted>, outcome: &Result<R, AskError<M>>) {
+    if let Some(admitted) = admitted
+        && matches!(outcome, Ok(_) | Err(AskError::Expired))
+    {
+        admitted.measure();
     }
 }
 
@@ -122,9 +139,16 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
     fn into_future(self) -> Self::IntoFuture {
         let started = clock::now();
         let delivery = self.route.begin();
-        let asking = self.terms.ask(&delivery, self.msg, started).into_future();
+        let (asking, admitted) = match self.route.admit(self.terms.lane) {
+            Ok(admitted) => {
+                let ask = self.terms.ask(&delivery, self.msg, started);
+                (Asking::Sent(ask.into_future()), admitted)
+            }
+            Err(Limited) => (Asking::Refused(Some(self.msg)), None),
+        };
         GroupAskFuture {
             asking,
+            admitted,
             delivery,
             terms: self.terms,
             started,
@@ -135,15 +159,29 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
 /// The future of a [`GroupAsk`].
 #[must_use = "nothing is asked before the future is polled"]
 pub struct GroupAskFuture<'g, A: Receives<M>, M: Message> {
-    asking: AskFuture<A, M, A::Reply>,
+    asking: Asking<A, M>,
+    /// Until the reply, in a group with a limit.
+    admitted: Option<Admitted>,
     delivery: Delivery<'g, A>,
     terms: Terms,
     started: Instant,
 }
 
+enum Asking<A: Receives<M>, M: Message> {
+    Sent(AskFuture<A, M, A::Reply>),
+    /// By the group's limit; the message until the first poll.
+    Refused(Option<M>),
+}
+
+// Nothing in it is pinned, as in an ask's future.
+impl<A: Receives<M>, M: Message> Unpin for GroupAskFuture<'_, A, M> {}
+
 impl<A: Receives<M>, M: Message> fmt::Debug for GroupAskFuture<'_, A, M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "GroupAskFuture({:?})", self.asking)
+        match &self.asking {
+            Asking::Sent(asking) => write!(formatter, "GroupAskFuture({asking:?})"),
+            Asking::Refused(_) => formatter.write_str("GroupAskFuture(refused)"),
+        }
     }
 }
 
@@ -153,20 +191,26 @@ impl<A: Receives<M>, M: Message> Future for GroupAskFuture<'_, A, M> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            match Pin::new(&mut this.asking).poll(context) {
+            let asking = match &mut this.asking {
+                Asking::Sent(asking) => asking,
+                Asking::Refused(msg) => {
+                    let msg = msg.take().expect("polled after its result");
+                    return Poll::Ready(Err(AskError::Full(msg)));
+                }
+            };
+            match Pin::new(&mut *asking).poll(context) {
                 Poll::Ready(Err(AskError::Closed(msg))) if this.delivery.pass() => {
-                    this.asking = this
-                        .terms
-                        .ask(&this.delivery, msg, this.started)
-                        .into_future();
+                    let ask = this.terms.ask(&this.delivery, msg, this.started);
+                    this.asking = Asking::Sent(ask.into_future());
                 }
                 Poll::Ready(outcome) => {
                     this.delivery
-                        .set_accepted(this.asking.is_settled() && !is_refusal(&outcome));
+                        .set_accepted(asking.is_settled() && !is_refusal(&outcome));
+                    measure(this.admitted.take().as_ref(), &outcome);
                     return Poll::Ready(outcome);
                 }
                 Poll::Pending => {
-                    this.delivery.set_accepted(this.asking.is_settled());
+                    this.delivery.set_accepted(asking.is_settled());
                     return Poll::Pending;
                 }
             }

@@ -26,6 +26,7 @@ mod any_capacity;
 mod ask;
 mod ask_all;
 pub(crate) mod gauges;
+mod limiter;
 mod members;
 mod options;
 mod resize;
@@ -43,6 +44,7 @@ use crate::{
 };
 use any_capacity::AnyCapacity;
 use gauges::{Gauged, Turns};
+use limiter::Limiter;
 use members::Membership;
 use resize::Spawner;
 
@@ -104,6 +106,7 @@ struct GroupInner<A: Actor> {
     turns: Turns,
     any_capacity: AnyCapacity,
     spawner: Spawner<A>,
+    limiter: Option<Arc<Limiter>>,
 }
 
 /// The result of [`Group::broadcast`].
@@ -145,6 +148,7 @@ impl<A: Actor> Group<A> {
         router: Router,
         members: Vec<ActorRef<A>>,
         spawner: Spawner<A>,
+        limiter: Option<Limiter>,
     ) -> Self {
         let system = members[0].cell().core().system.clone();
         let inner = Arc::new(GroupInner {
@@ -154,6 +158,7 @@ impl<A: Actor> Group<A> {
             turns: Turns::default(),
             any_capacity: AnyCapacity::default(),
             spawner,
+            limiter: limiter.map(Arc::new),
         });
         let gauged: Arc<dyn Gauged> = inner.clone();
         system.groups.enter(Arc::downgrade(&gauged));
@@ -262,7 +267,11 @@ impl<A: Actor> Gauged for GroupInner<A> {
         };
         let members: Vec<_> = current.gauges().iter().enumerate().map(of_index).collect();
         let routed = members.iter().take(current.len()).map(|it| it.routed);
+        let limiter = self.limiter.as_deref();
         GroupSnapshot {
+            limit: limiter.map(Limiter::limit),
+            in_flight: limiter.map(Limiter::in_flight),
+            limited: limiter.map(Limiter::refused),
             id: self.membership.id(),
             name: self.name.clone(),
             actor_type: std::any::type_name::<A>().to_owned(),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Group, resize::Spawner, router::Router};
+use freeboard_flow::{AdaptiveLimit, ConfigError};
+
+use super::{Group, limiter::Limiter, resize::Spawner, router::Router};
 use crate::{
     actor::Actor, actor_ref::ActorRef, context::Context, options::SpawnOptions, run::Factory,
     spawn::SpawnError, system::System,
@@ -20,6 +22,7 @@ pub struct GroupOptions {
     router: Router,
     member: SpawnOptions,
     name: Option<String>,
+    limit: Option<AdaptiveLimit>,
 }
 
 /// Why a group could not be spawned.
@@ -32,6 +35,9 @@ pub enum GroupError {
     /// The number of bytes of [`Router::FirstBytesOfKey`] is out of range.
     #[error("a router goes by the first 1 to {max} bytes of a key, not {0}", max = Router::FIRST_BYTES_MAX)]
     FirstBytes(usize),
+    /// The adaptive limit is out of range.
+    #[error("a group's limit: {0}")]
+    Limit(ConfigError),
     /// A member could not be spawned; the others were stopped.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -45,6 +51,7 @@ impl GroupOptions {
             router: Router::default(),
             member: SpawnOptions::default(),
             name: None,
+            limit: None,
         }
     }
 
@@ -69,9 +76,25 @@ impl GroupOptions {
         self
     }
 
+    /// Limits the messages and asks in flight, sent by [`Group::route`] or [`Group::any`], by their latency: the group
+    /// refuses what would only queue. A message counts until it is handled or shed; an ask until its caller has the
+    /// reply or gives up. Beyond the limit a message comes back at once ([`crate::TellError::Full`],
+    /// [`crate::AskError::Full`]).
+    ///
+    /// Lane 0 may use the whole limit, each lower lane half of what the lane above it may use, at least 1: urgent
+    /// messages are refused last. No sender waits: [`crate::Route::send`] is refused by a full lane, too. The limit does
+    /// not apply to [`Group::broadcast`], [`Group::ask_all`] and [`Group::send_any`].
+    pub fn adaptive(mut self, limit: AdaptiveLimit) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
     fn validate(&self) -> Result<(), GroupError> {
         if !(1..=GROUP_MEMBERS_MAX).contains(&self.members) {
             return Err(GroupError::Members(self.members));
+        }
+        if let Some(limit) = &self.limit {
+            limit.validate().map_err(GroupError::Limit)?;
         }
         match self.router {
             Router::FirstBytesOfKey { bytes }
@@ -102,7 +125,8 @@ impl GroupOptions {
                 }
             }
         }
-        Ok(Group::new(name, self.router, members, spawner))
+        let limiter = self.limit.map(Limiter::new);
+        Ok(Group::new(name, self.router, members, spawner, limiter))
     }
 }
 

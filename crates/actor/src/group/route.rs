@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use super::{GroupInner, ask::GroupAsk, members::Members, router::Choice};
+use super::{GroupInner, ask::GroupAsk, limiter::Admitted, members::Members, router::Choice};
 use crate::{
     actor::{Actor, Message},
-    actor_ref::ActorRef,
+    actor_ref::{ActorRef, OnFull},
     error::TellError,
+    metered::Metered,
     receives::Receives,
+    reply::NoReply,
 };
 
 /// One choice of a member, by [`crate::Group::route`] or [`crate::Group::any`]. Messages sent by the
@@ -85,6 +87,9 @@ impl<'g, A: Actor> Route<'g, A> {
     where
         A: Receives<M>,
     {
+        if self.is_limited() {
+            return self.tell_limited(lane, msg, OnFull::Wait);
+        }
         self.begin()
             .deliver(msg, |member, msg| member.tell_lane(lane, msg))
     }
@@ -98,7 +103,42 @@ impl<'g, A: Actor> Route<'g, A> {
     where
         A: Receives<M>,
     {
+        if self.is_limited() {
+            return self.tell_limited(0, msg, OnFull::GiveBack);
+        }
         self.begin().deliver(msg, ActorRef::try_tell)
+    }
+
+    #[inline]
+    fn is_limited(self) -> bool {
+        self.group.limiter.is_some()
+    }
+
+    /// Lets a message of this lane through, if the group has no limit or it is not reached.
+    pub(super) fn admit(self, lane: usize) -> Result<Option<Admitted>, Limited> {
+        let Some(limiter) = &self.group.limiter else {
+            return Ok(None);
+        };
+        limiter.admit(lane).map(Some).ok_or(Limited)
+    }
+
+    /// As [`Route::tell_lane`], in a group with a limit.
+    #[cold]
+    fn tell_limited<M: Message>(
+        self,
+        lane: usize,
+        msg: M,
+        on_full: OnFull,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receives<M>,
+    {
+        self.begin()
+            .deliver(msg, |member, msg| match self.admit(lane) {
+                Ok(Some(admitted)) => member.offer(lane, msg, Metered(admitted), on_full),
+                Ok(None) => member.offer(lane, msg, NoReply, on_full),
+                Err(Limited) => Err(TellError::Full(msg)),
+            })
     }
 
     /// [`ActorRef::send`] to the chosen member: waits for capacity without blocking the executor.
@@ -109,6 +149,9 @@ impl<'g, A: Actor> Route<'g, A> {
     where
         A: Receives<M>,
     {
+        if self.is_limited() {
+            return self.tell_limited(0, msg, OnFull::GiveBack);
+        }
         let mut delivery = self.begin();
         loop {
             match delivery.member().send(msg).await {
@@ -129,6 +172,9 @@ impl<'g, A: Actor> Route<'g, A> {
         GroupAsk::new(self, msg)
     }
 }
+
+/// The group's limit is reached.
+pub(super) struct Limited;
 
 /// The delivery of one message: to the chosen member, or past terminated members to a living one. It counts the
 /// message when it begins, and its outcome when it is dropped.

@@ -24,6 +24,7 @@ mod fairness;
 mod group_any;
 mod group_ask_all;
 mod group_faults;
+mod group_limit;
 mod group_resize;
 mod groups;
 mod lanes;

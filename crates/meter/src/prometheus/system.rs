@@ -191,6 +191,12 @@ metrics! {
         "Messages that members got instead of terminated ones.";
     counter "freeboard_group_messages_refused_total" = |it| it.sum(|member| member.refused),
         "Messages that came back from members.";
+    gauge "freeboard_group_limit" = |it| it.limit,
+        "The adaptive limit of messages and asks in flight.";
+    gauge "freeboard_group_in_flight" = |it| it.in_flight,
+        "Messages and asks in flight, in groups with an adaptive limit.";
+    counter "freeboard_group_messages_limited_total" = |it| it.limited,
+        "Messages that the adaptive limit has refused.";
 }
 
 metrics! {

@@ -118,6 +118,9 @@ fn system() -> SystemSnapshot {
             name: Some("shards".to_owned()),
             router: "random".to_owned(),
             members: vec![MemberSnapshot::default()],
+            limit: Some(20),
+            in_flight: Some(3),
+            limited: Some(2),
             ..Default::default()
         }],
         ..Default::default()
