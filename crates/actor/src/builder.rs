@@ -13,7 +13,7 @@ use freeboard_sched::{
 use crate::{
     circles::CircleSearch,
     dead_letter::{DeadLetter, DeadLetterObserver, DeadLetters},
-    group::gauges::Groups,
+    listed::Listed,
     names::Names,
     observer::Observers,
     options::SpawnOptions,
@@ -260,7 +260,8 @@ impl SystemBuilder {
             registry,
             names,
             dead_letters: DeadLetters::new(self.on_dead_letter),
-            groups: Groups::default(),
+            groups: Listed::default(),
+            topics: Listed::default(),
             blocked_handlers: Arc::default(),
             default_options: SpawnOptions::new(),
             ask_timeout: self.ask_timeout,

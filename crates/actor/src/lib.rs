@@ -116,6 +116,7 @@ mod group;
 mod id;
 mod ledger;
 mod life;
+mod listed;
 mod mailbox;
 mod messages;
 mod metered;
@@ -143,6 +144,7 @@ mod system_inner;
 mod termination;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod topic;
 mod wait_graph;
 mod waiters;
 
@@ -189,3 +191,7 @@ pub use start::{BoxError, Start, StartError};
 pub use supervision::{Directive, Failure, FailureKind, Supervision};
 pub use system::{BuildError, NoRuntime, System, WeakSystem};
 pub use termination::{ExitReason, Terminated};
+pub use topic::{
+    Published, SlowSubscriber, SubscribeError, Subscription, TOPIC_SUBSCRIBERS_DEFAULT,
+    TOPIC_SUBSCRIBERS_MAX, Topic, TopicOptions,
+};

@@ -104,6 +104,10 @@ impl<M: Message> Recipient<M> {
         self.receiver.send(msg)
     }
 
+    pub(crate) fn core(&self) -> &Core {
+        self.receiver.core()
+    }
+
     /// Messages queued for the actor in all lanes.
     pub fn depth(&self) -> u64 {
         self.receiver.core().mailbox.depth()

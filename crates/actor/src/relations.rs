@@ -27,6 +27,8 @@ pub(crate) enum Watcher {
     Actor(ActorId),
     /// A blocked thread, by a unique number.
     Thread(u64),
+    /// A topic, by the number of the subscription.
+    Topic(u64),
     /// The system itself.
     System,
 }

@@ -12,12 +12,14 @@ use crate::{
     block::BlockedHandlers,
     catch_panic,
     dead_letter::DeadLetters,
-    group::gauges::Groups,
+    group::gauges::Gauged,
+    listed::Listed,
     names::Names,
     options::SpawnOptions,
     registry::Registry,
     supervision::Failure,
     sync::{AtomicBool, Ordering},
+    topic::AnyTopic,
 };
 
 pub(crate) type FailureObserver = Box<dyn Fn(&Failure) + Send + Sync>;
@@ -42,7 +44,8 @@ pub(crate) struct SystemInner {
     pub(crate) registry: Arc<Registry>,
     pub(crate) names: Arc<Names>,
     pub(crate) dead_letters: DeadLetters,
-    pub(crate) groups: Groups,
+    pub(crate) groups: Listed<dyn Gauged>,
+    pub(crate) topics: Listed<dyn AnyTopic>,
     pub(crate) blocked_handlers: Arc<BlockedHandlers>,
     pub(crate) default_options: SpawnOptions,
     /// Of asks that set no deadline.
@@ -157,7 +160,8 @@ impl SystemInner {
             dead_letters: self.dead_letters.counts(),
             actors: Vec::new(),
             ended_by_type: Vec::new(),
-            groups: self.groups.snapshot(),
+            groups: self.groups.map(Gauged::snapshot),
+            topics: self.topics.map(AnyTopic::snapshot),
         }
     }
 }

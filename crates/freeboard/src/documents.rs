@@ -37,6 +37,7 @@ documents! {
     from_erlang: "docs/guide/17-from-erlang.md";
     from_akka: "docs/guide/18-from-akka.md";
     from_rust_libraries: "docs/guide/19-from-rust-libraries.md";
+    topics: "docs/guide/20-topics.md";
     #[cfg(all(feature = "cache", feature = "stream"))]
     metrics: "docs/metrics.md";
 }

@@ -35,12 +35,12 @@ pub use counter::{Counter, OwnedCounter, Peak};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
 pub use prometheus::{
     ACTOR_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX, MEMBER_SERIES_MAX,
-    Measured, Metric, Sample, Series, Unit, families, render,
+    Measured, Metric, Sample, Series, TOPIC_SERIES_MAX, Unit, families, render,
 };
 pub use scheduler::{
     CurrentRun, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
 };
 pub use snapshot::{
     ActorSnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot,
-    ReasonCount, SystemSnapshot, skew,
+    ReasonCount, SubscriberSnapshot, SystemSnapshot, TopicSnapshot, skew,
 };

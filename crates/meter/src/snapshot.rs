@@ -43,6 +43,8 @@ pub struct SystemSnapshot {
     pub ended_by_type: Vec<TypeSnapshot>,
     /// The groups of actors.
     pub groups: Vec<GroupSnapshot>,
+    /// The topics.
+    pub topics: Vec<TopicSnapshot>,
 }
 
 /// One actor.
@@ -95,6 +97,44 @@ pub struct ReasonCount {
     pub reason: String,
     /// How often.
     pub count: u64,
+}
+
+/// One topic and its subscribers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TopicSnapshot {
+    /// The topic's number, unique within the process.
+    pub id: u64,
+    /// Its name.
+    pub name: Option<String>,
+    /// The type of its messages.
+    pub message_type: String,
+    /// Messages published.
+    pub published: u64,
+    /// Messages that subscribers got, also those that have left.
+    pub delivered: u64,
+    /// Messages that subscribers missed because their lanes were full.
+    pub shed: u64,
+    /// Subscribers that were unsubscribed because their lanes were full.
+    pub unsubscribed: u64,
+    /// The subscribers now.
+    pub subscribers: Vec<SubscriberSnapshot>,
+}
+
+/// One subscriber of a topic.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SubscriberSnapshot {
+    /// The actor's id.
+    pub actor: u64,
+    /// The actor's name.
+    pub name: Option<String>,
+    /// What happens when its lane is full: wait, shed or unsubscribe.
+    pub policy: String,
+    /// Messages that it got.
+    pub delivered: u64,
+    /// Messages that it missed because its lane was full.
+    pub shed: u64,
 }
 
 /// One group and its members.

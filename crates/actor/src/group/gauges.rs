@@ -1,6 +1,4 @@
-//! The counters of a group: per member, and the router's turns; and the list of a system's groups.
-
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+//! The counters of a group: per member, and the router's turns.
 
 use freeboard_meter::{Counter, GroupSnapshot};
 
@@ -33,26 +31,4 @@ impl Turns {
 /// A group of any actor type, for snapshots.
 pub(crate) trait Gauged: Send + Sync {
     fn snapshot(&self) -> GroupSnapshot;
-}
-
-/// The groups that still have a handle.
-#[derive(Default)]
-pub(crate) struct Groups(Mutex<Vec<Weak<dyn Gauged>>>);
-
-impl Groups {
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Gauged>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn enter(&self, group: Weak<dyn Gauged>) {
-        let mut groups = self.lock();
-        groups.retain(|known| known.strong_count() > 0);
-        groups.push(group);
-    }
-
-    pub(crate) fn snapshot(&self) -> Vec<GroupSnapshot> {
-        // Unlocked before any of them is dropped: it may be the last reference to its actors.
-        let groups: Vec<_> = self.lock().iter().filter_map(Weak::upgrade).collect();
-        groups.iter().map(|group| group.snapshot()).collect()
-    }
 }

@@ -50,5 +50,6 @@ mod tell;
 mod testing;
 mod testing_faults;
 mod timers;
+mod topic;
 mod waiting;
 mod watching;

@@ -64,6 +64,8 @@ mod timers;
 #[cfg(feature = "tokio")]
 #[path = "../../examples/tokio_bridge.rs"]
 mod tokio_bridge;
+#[path = "../../examples/topic.rs"]
+mod topic;
 
 /// The README's table links each example with the question that opens it. Each example is short.
 #[test]

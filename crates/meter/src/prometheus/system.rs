@@ -1,4 +1,4 @@
-//! The metrics of a system: workers, scheduler, poller, actors by type, named actors, groups.
+//! The metrics of a system: workers, scheduler, poller, actors by type, named actors, groups, topics.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::{
     scheduler::{SchedulerSnapshot, WorkerSnapshot, WorkerState},
     snapshot::{
         ActorSnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot,
-        ReasonCount, SystemSnapshot,
+        ReasonCount, SystemSnapshot, TopicSnapshot,
     },
 };
 
@@ -22,6 +22,9 @@ pub const GROUP_SERIES_MAX: usize = 200;
 /// The most members of all groups together that have series of their own: those of the first groups. The
 /// series of a group include all of its members.
 pub const MEMBER_SERIES_MAX: usize = 1_000;
+
+/// The maximum number of topics with metrics of their own.
+pub const TOPIC_SERIES_MAX: usize = 200;
 
 metrics! {
     const SYSTEM: SystemSnapshot;
@@ -211,6 +214,20 @@ metrics! {
         "Messages that came back from the member.";
 }
 
+metrics! {
+    const TOPIC: TopicSnapshot;
+    gauge "freeboard_topic_subscribers" = |it| it.subscribers.len(),
+        "Subscribers of the topic.";
+    counter "freeboard_topic_messages_published_total" = |it| it.published,
+        "Messages published.";
+    counter "freeboard_topic_messages_delivered_total" = |it| it.delivered,
+        "Messages that subscribers got.";
+    counter "freeboard_topic_messages_shed_total" = |it| it.shed,
+        "Messages that subscribers missed because their lanes were full.";
+    counter "freeboard_topic_subscribers_unsubscribed_total" = |it| it.unsubscribed,
+        "Subscribers that were unsubscribed because their lanes were full, or their closures panicked.";
+}
+
 /// The families of a system, to which others can be added before the text is made of them.
 ///
 /// ```
@@ -243,6 +260,7 @@ pub fn families(snapshot: &SystemSnapshot) -> Exposition {
     text.series(TYPE_LANE, lanes);
     add_named_actors(&mut text, &snapshot.actors);
     add_groups(&mut text, &snapshot.groups);
+    add_topics(&mut text, &snapshot.topics);
     text
 }
 
@@ -314,6 +332,20 @@ fn add_groups(text: &mut Exposition, groups: &[GroupSnapshot]) {
         })
     });
     text.series(MEMBER, members.take(MEMBER_SERIES_MAX));
+}
+
+fn add_topics(text: &mut Exposition, topics: &[TopicSnapshot]) {
+    metrics! {
+        const TOPICS: [TopicSnapshot];
+        gauge "freeboard_topics" = |it| it.len(), "Topics.";
+    }
+    text.metrics(TOPICS, &[], topics);
+    let labels = |it: &TopicSnapshot| {
+        let name = it.name.as_ref().unwrap_or(&it.message_type);
+        [("topic_id", it.id.to_string()), ("topic", name.clone())]
+    };
+    let topics = topics.iter().take(TOPIC_SERIES_MAX);
+    text.series(TOPIC, topics.map(|it| (labels(it), it)));
 }
 
 fn reasons(counts: &[ReasonCount]) -> impl Iterator<Item = (&String, u64)> {

@@ -7,7 +7,7 @@ use freeboard::{
     meter::{
         ActorSnapshot, Exposition, Family, GroupSnapshot, HistogramSummary, LaneSnapshot,
         MemberSnapshot, PollerSnapshot, ReasonCount, SchedulerSnapshot, SystemSnapshot,
-        WorkerSnapshot, families,
+        TopicSnapshot, WorkerSnapshot, families,
     },
     net::{http::HttpSnapshot, proxy::ProxySnapshot, tcp::ListenerSnapshot},
     redis::{ClusterSnapshot, ConnectionSnapshot, NodeSnapshot, RedisSnapshot},
@@ -121,6 +121,10 @@ fn system() -> SystemSnapshot {
             limit: Some(20),
             in_flight: Some(3),
             limited: Some(2),
+            ..Default::default()
+        }],
+        topics: vec![TopicSnapshot {
+            name: Some("prices".to_owned()),
             ..Default::default()
         }],
         ..Default::default()
