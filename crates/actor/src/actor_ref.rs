@@ -268,7 +268,7 @@ impl<A: Actor> ActorRef<A> {
         match self.try_push(lane, msg, reply) {
             Ok(()) => Ok(()),
             Err((message, reply)) => {
-                let payload = Payload { message, reply };
+                let payload = Payload::new(message, reply);
                 self.offer_payload(lane, payload, on_full)
             }
         }
@@ -331,10 +331,7 @@ impl<A: Actor> ActorRef<A> {
         if P::INHERITS_DEADLINE && deadline_ns != NO_DEADLINE_NS {
             return self.offer(lane, msg, NoReplyUntil { deadline_ns }, on_full);
         }
-        let payload = Payload {
-            message: msg,
-            reply,
-        };
+        let payload = Payload::new(msg, reply);
         self.offer_payload(lane, payload, on_full)
             .map_err(|refused| refused.map(|payload| payload.message))
     }

@@ -216,7 +216,8 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
             unreachable!("an ask begins unsent");
         };
         let (to, envelope) = (asking.to.clone(), (route.envelope)(msg, slot));
-        asking.stage = Stage::Waiting(PendingSend::reserved(to, lane, envelope, grant));
+        asking.stage =
+            Stage::Waiting(PendingSend::new(to, lane, envelope, false).with_grant(grant));
         asking
     }
 }

@@ -86,7 +86,7 @@ impl<A: Actor> Context<A> {
     }
 
     #[inline]
-    pub(crate) fn attach(&mut self, cell: &Cell<A>) {
+    pub(crate) fn bind(&mut self, cell: &Cell<A>) {
         self.cell = Some(NonNull::from(cell));
     }
 

@@ -94,6 +94,8 @@ mod actor;
 mod actor_ref;
 mod actor_stats;
 mod ask;
+#[cfg(feature = "futures")]
+mod attach;
 mod block;
 #[cfg(feature = "tower")]
 pub mod bridge;
@@ -135,6 +137,8 @@ mod reserve;
 mod run;
 mod send;
 mod shutdown;
+#[cfg(feature = "futures")]
+mod sink;
 mod span;
 mod spawn;
 mod start;
@@ -161,6 +165,8 @@ pub use actor::{Actor, AsyncHandler, DeferredHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};
 pub use actor_stats::{ActorDetail, ActorLatencies, ActorStats, StatsDetail};
 pub use ask::{Ask, AskFuture};
+#[cfg(feature = "futures")]
+pub use attach::{Attached, StreamMessage};
 pub use builder::SystemBuilder;
 pub use context::Context;
 pub use dam::{Dam, DamBuilder, DamError, DamGauge};
@@ -186,6 +192,8 @@ pub use recipient::Recipient;
 pub use reply::{NoReply, NoReplyUntil, ReplyPort, ReplySlot};
 pub use send::{RecipientSendFuture, SendFuture};
 pub use shutdown::{ShutdownReport, Unfinished};
+#[cfg(feature = "futures")]
+pub use sink::MessageSink;
 pub use spawn::SpawnError;
 pub use start::{BoxError, Start, StartError};
 pub use supervision::{Directive, Failure, FailureKind, Supervision};

@@ -31,7 +31,7 @@ impl<A: Actor> Body<A> {
         // SAFETY: this thread runs the actor, and nothing else borrows it: no message was handled
         // and no future is suspended since it was created.
         let (actor, context) = unsafe { (&mut *cell.actor(), &mut *cell.context()) };
-        context.attach(cell);
+        context.bind(cell);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             if actor.is_none()
                 && let Some(factory) = self.factory.as_mut()
@@ -306,7 +306,7 @@ impl<A: Actor> Body<A> {
     fn call_stopped(&mut self, cell: &Cell<A>) {
         // SAFETY: this thread runs the actor, and nothing else borrows it.
         let (actor, context) = unsafe { (&mut *cell.actor(), &mut *cell.context()) };
-        context.attach(cell);
+        context.bind(cell);
         let Some(actor) = actor.as_mut() else {
             return;
         };
@@ -416,15 +416,20 @@ fn announce(core: &Core, reason: ExitReason) {
     core.system.ended.add(1);
 }
 
-/// Drops the timers and unhandled notices of a restarting actor.
+/// Drops the timers, attached streams and unhandled notices of a restarting actor.
 fn forget_timers(core: &Core) {
     let forgotten = core.lock_relations().as_mut().map(|relations| {
         let timers = std::mem::take(&mut relations.timers);
-        (timers, std::mem::take(&mut relations.notices))
+        #[cfg(feature = "futures")]
+        let streams = std::mem::take(&mut relations.streams);
+        #[cfg(not(feature = "futures"))]
+        let streams = ();
+        (timers, std::mem::take(&mut relations.notices), streams)
     });
-    if let Some((timers, notices)) = forgotten {
+    if let Some((timers, notices, streams)) = forgotten {
         cancel(core, timers);
         catch_panic::drop(notices);
+        catch_panic::drop(streams);
     }
 }
 

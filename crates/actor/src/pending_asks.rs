@@ -198,6 +198,8 @@ where
             (&raw const (*payload_at::<Answer<R>>(payload)).result).cast()
         },
         coalesce_key: |_| None,
+        #[cfg(feature = "spans")]
+        take_span: |_| crate::span::SenderSpan::none(),
         message_type: TypeId::of::<Result<R, NoAnswer>>,
         message_type_name: std::any::type_name::<N>,
     };

@@ -14,6 +14,8 @@ use crate::{
     reply::NoReply,
     send::RecipientSendFuture,
 };
+#[cfg(feature = "futures")]
+use crate::{core_ref::CoreRef, reserve::Reservation, waiters::WaitKey};
 
 trait Receiver<M: Message>: Send + Sync {
     fn offer(&self, lane: usize, msg: M, on_full: OnFull) -> Result<(), TellError<M>>;
@@ -21,6 +23,10 @@ trait Receiver<M: Message>: Send + Sync {
     fn tell_or_log(&self, msg: M);
     fn send(&self, msg: M) -> RecipientSendFuture<M>;
     fn core(&self) -> &Core;
+    #[cfg(feature = "futures")]
+    fn try_push(&self, lane: usize, msg: M) -> Result<(), M>;
+    #[cfg(feature = "futures")]
+    fn send_granted(&self, lane: usize, msg: M, grant: Option<WaitKey>) -> RecipientSendFuture<M>;
 }
 
 impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
@@ -46,6 +52,16 @@ impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
 
     fn core(&self) -> &Core {
         self.cell().core()
+    }
+
+    #[cfg(feature = "futures")]
+    fn try_push(&self, lane: usize, msg: M) -> Result<(), M> {
+        self.try_push(lane, msg, NoReply).map_err(|(msg, _)| msg)
+    }
+
+    #[cfg(feature = "futures")]
+    fn send_granted(&self, lane: usize, msg: M, grant: Option<WaitKey>) -> RecipientSendFuture<M> {
+        Box::pin(self.send_lane(lane, msg).with_grant(grant))
     }
 }
 
@@ -106,6 +122,29 @@ impl<M: Message> Recipient<M> {
 
     pub(crate) fn core(&self) -> &Core {
         self.receiver.core()
+    }
+
+    /// Capacity in a lane of the actor, to be reserved.
+    #[cfg(feature = "futures")]
+    pub(crate) fn reservation(&self, lane: usize) -> Reservation {
+        Reservation::new(CoreRef::of(self.receiver.core()), lane)
+    }
+
+    /// The fast path of a tell: it counts nothing if it fails.
+    #[cfg(feature = "futures")]
+    pub(crate) fn try_push(&self, lane: usize, msg: M) -> Result<(), M> {
+        self.receiver.try_push(lane, msg)
+    }
+
+    /// Sends with a grant of capacity, if any; waits at a full lane whatever its policy is.
+    #[cfg(feature = "futures")]
+    pub(crate) fn send_granted(
+        &self,
+        lane: usize,
+        msg: M,
+        grant: Option<WaitKey>,
+    ) -> RecipientSendFuture<M> {
+        self.receiver.send_granted(lane, msg, grant)
     }
 
     /// Messages queued for the actor in all lanes.

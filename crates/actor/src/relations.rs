@@ -52,6 +52,8 @@ pub(crate) struct Relations {
     pub(crate) timers: HashSet<TimerKey>,
     /// Told the outcome of the next start.
     pub(crate) start_waiters: Vec<StartWaiter>,
+    #[cfg(feature = "futures")]
+    pub(crate) streams: crate::attach::Streams,
 }
 
 static NEXT_WATCHER: AtomicU64 = AtomicU64::new(0);

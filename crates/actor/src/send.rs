@@ -59,6 +59,16 @@ impl<A: Receives<M>, M: Message> SendFuture<A, M> {
     }
 }
 
+#[cfg(feature = "futures")]
+impl<A: Actor, M> SendFuture<A, M> {
+    /// As [`PendingSend::with_grant`], for a message whose sender has given it away.
+    pub(crate) fn with_grant(self, grant: Option<WaitKey>) -> Self {
+        let mut pending = self.pending.with_grant(grant);
+        pending.is_committed = true;
+        Self { pending, ..self }
+    }
+}
+
 impl<A: Actor, M: Message> Future for SendFuture<A, M> {
     type Output = Result<(), TellError<M>>;
 
@@ -80,6 +90,8 @@ pub(crate) struct PendingSend<A: Actor> {
     is_blocking: bool,
     /// It waits at a full lane whatever the lane's policy is.
     is_patient: bool,
+    /// Its sender has given it away: if it is dropped before it is accepted, it becomes a dead letter.
+    is_committed: bool,
 }
 
 impl<A: Actor> PendingSend<A> {
@@ -92,22 +104,17 @@ impl<A: Actor> PendingSend<A> {
             waiting: None,
             is_blocking,
             is_patient: false,
+            is_committed: false,
         }
     }
 
-    /// It has waited, and holds the grant of `waiting`, if any. If the lane is full again, it waits further, whatever
-    /// the lane's policy is.
+    /// It has waited and got this grant, if any. If the lane is full again, it waits further, whatever the lane's policy
+    /// is.
     #[cfg(any(feature = "futures", feature = "tower"))]
-    pub(crate) fn reserved(
-        to: ActorRef<A>,
-        lane: usize,
-        envelope: Envelope,
-        waiting: Option<WaitKey>,
-    ) -> Self {
-        let mut pending = Self::new(to, lane, envelope, false);
-        pending.waiting = waiting;
-        pending.is_patient = true;
-        pending
+    pub(crate) fn with_grant(mut self, grant: Option<WaitKey>) -> Self {
+        self.waiting = grant;
+        self.is_patient = true;
+        self
     }
 
     /// Ready when the lane has accepted the envelope, or refused it for good.
@@ -226,6 +233,9 @@ impl<A: Actor> Drop for PendingSend<A> {
         {
             // The grant goes to the next waiting sender.
             core.signal(core::WAITERS);
+        }
+        if let Some(envelope) = self.envelope.take().filter(|_| self.is_committed) {
+            core.bury(envelope, ShedReason::SenderStopped);
         }
     }
 }

@@ -120,6 +120,8 @@ enum GrantKind {
     Firm,
     /// Lapses [`LAPSE_AFTER`] the lane was found empty; granted in this period of the lane.
     Lapsing { period: u64 },
+    /// As `Lapsing`, but granted without waiting, and no barrier protects it.
+    Open { period: u64 },
 }
 
 struct Entry {
@@ -135,6 +137,7 @@ struct LaneQueue {
     last: Option<usize>,
     granted_firm: u64,
     granted_lapsing: u64,
+    granted_open: u64,
     /// Counts how often lapsing grants have lapsed.
     period: u64,
     /// When the current lapsing grants lapse; set once the lane was found empty.
@@ -142,12 +145,13 @@ struct LaneQueue {
 }
 
 impl LaneQueue {
+    /// Needs no barrier.
     fn is_idle(&self) -> bool {
-        self.first.is_none() && self.granted() == 0
+        self.first.is_none() && self.granted_firm + self.granted_lapsing == 0
     }
 
     fn granted(&self) -> u64 {
-        self.granted_firm + self.granted_lapsing
+        self.granted_firm + self.granted_lapsing + self.granted_open
     }
 
     fn return_grant(&mut self, messages: u64, kind: GrantKind) {
@@ -156,16 +160,17 @@ impl LaneQueue {
             GrantKind::Lapsing { period } if period == self.period => {
                 self.granted_lapsing -= messages;
             }
-            GrantKind::Lapsing { .. } => {}
+            GrantKind::Open { period } if period == self.period => self.granted_open -= messages,
+            GrantKind::Lapsing { .. } | GrantKind::Open { .. } => {}
         }
-        if self.granted_lapsing == 0 {
+        if self.granted_lapsing + self.granted_open == 0 {
             self.lapse_ns = None;
         }
     }
 
     /// The lane is empty: expires grants that are due. Returns whether a timer must be set for others.
     fn lapse(&mut self) -> bool {
-        if self.granted_lapsing == 0 {
+        if self.granted_lapsing + self.granted_open == 0 {
             return false;
         }
         let now_ns = clock::now_ns();
@@ -176,7 +181,7 @@ impl LaneQueue {
             }
             Some(lapse_ns) if now_ns >= lapse_ns => {
                 self.period += 1;
-                self.granted_lapsing = 0;
+                (self.granted_lapsing, self.granted_open) = (0, 0);
                 self.lapse_ns = None;
                 false
             }
@@ -360,13 +365,13 @@ impl Waiters {
         {
             return None;
         }
-        queue.granted_lapsing += 1;
+        queue.granted_open += 1;
         let period = queue.period;
         let number = list.next_number;
         list.next_number += 1;
         let state = State::Granted {
             messages: 1,
-            kind: GrantKind::Lapsing { period },
+            kind: GrantKind::Open { period },
         };
         let slot = list.entries.insert(Entry {
             number,
@@ -392,7 +397,8 @@ impl Waiters {
                 None => (Wait::Granted(0), None),
                 Some((entry, period)) => match &mut entry.state {
                     State::Granted {
-                        kind: GrantKind::Lapsing { period: given },
+                        kind:
+                            GrantKind::Lapsing { period: given } | GrantKind::Open { period: given },
                         ..
                     } if *given != period => (Wait::Granted(0), None),
                     State::Granted { messages, .. } => (Wait::Granted(*messages), None),

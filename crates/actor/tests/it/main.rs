@@ -9,6 +9,8 @@ mod aging;
 mod ask;
 #[cfg(feature = "tokio")]
 mod async_handlers;
+#[cfg(feature = "futures")]
+mod attached;
 mod blocking;
 mod by_type;
 mod collapse;
