@@ -84,8 +84,8 @@ impl Attached {
 
 impl<A: Actor> Context<A> {
     /// Sends the items of `stream` to this actor, converted by `into_msg`, on the first lane. An item is pulled only
-    /// while the lane has capacity, so memory stays bounded. Items are never shed: they wait at a full lane whatever
-    /// its policy is.
+    /// while the lane has capacity, so memory stays bounded. An item waits at a full lane whatever the lane's policy is;
+    /// a lane that evicts or sheds by age may shed it later.
     ///
     /// The runs of this actor poll the stream; tokio is not needed, and used if it is attached. While an async handler
     /// is pending, or the actor is muted, the stream is not polled. A panic of the stream or of `into_msg` fails the

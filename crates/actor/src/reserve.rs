@@ -36,25 +36,28 @@ impl Reservation {
         }
     }
 
-    /// Ready once capacity is reserved; ready without it if the actor takes no further messages or has no such lane,
-    /// so that sending fails with the reason.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Ready with `true` once capacity is reserved; with `false` if the actor takes no further messages or has no such
+    /// lane, so that sending fails with the reason.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         let core = self.core.clone();
         if let Some(key) = self.key {
             match core.waiters.poll(key, Some(context.waker())) {
                 Wait::Waiting => return Poll::Pending,
                 // It has lapsed, or the actor has terminated.
                 Wait::Granted(0) => self.give_back(),
-                Wait::Granted(_) => return Poll::Ready(()),
+                Wait::Granted(_) => return Poll::Ready(true),
             }
         }
-        if self.try_reserve() || self.is_hopeless() {
-            return Poll::Ready(());
+        if self.try_reserve() {
+            return Poll::Ready(true);
+        }
+        if self.is_hopeless() {
+            return Poll::Ready(false);
         }
         let waiter = Waiter::Future(context.waker().clone());
         match core.waiters.register(&core, self.lane, waiter, 1) {
             // It has just terminated.
-            None => Poll::Ready(()),
+            None => Poll::Ready(false),
             key => {
                 self.key = key;
                 // The signal makes the actor run and grant capacity to its waiters.

@@ -22,8 +22,8 @@ use crate::{
 /// `StreamExt::forward` pulls an item only when the lane has capacity.
 ///
 /// Ready means that capacity in the lane is reserved for the next message. The reservation is returned when the sink is
-/// dropped, and expires a tenth of a second after the lane became empty. A sink never sheds: it waits at a full lane
-/// whatever the lane's policy is. It holds at most one message that is not accepted yet, if a plain `tell` took the
+/// dropped, and expires a tenth of a second after the lane became empty. A sink waits at a full lane whatever the
+/// lane's policy is. It holds at most one message that is not accepted yet, if a plain `tell` took the
 /// slot; a flush waits for that. Such a message becomes a dead letter when the sink is dropped. Closing flushes, and
 /// does not stop the actor.
 ///
@@ -91,7 +91,7 @@ impl<M: Message> Sink<M> for MessageSink<M> {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), TellError<M>>> {
         ready!(self.poll_sent(context))?;
-        self.capacity.poll(context).map(Ok)
+        self.capacity.poll(context).map(|_| Ok(()))
     }
 
     /// # Panics

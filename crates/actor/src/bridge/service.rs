@@ -1,8 +1,7 @@
-//! An actor as a `tower::Service`.
+//! Actors and groups as a `tower::Service`.
 
 use std::{
     fmt,
-    marker::PhantomData,
     task::{Context, Poll},
     time::Duration,
 };
@@ -13,12 +12,13 @@ use crate::{
     ask::AskFuture,
     core_ref::CoreRef,
     error::AskError,
+    group::Group,
     receives::Receives,
     reserve::Reservation,
 };
 
-/// An actor as a `tower::Service` for messages of type `M`: the response is the handler's reply, the error an
-/// [`AskError`]. Made by [`ActorRef::service`].
+/// An actor or a group as a `tower::Service` for messages of type `M`: the response is the handler's reply, the error
+/// an [`AskError`]. Made by [`ActorRef::service`] and [`Group::service`].
 ///
 /// Ready means that capacity in the lane is reserved for the next call. The reservation is returned when the service is
 /// dropped; a clone has none. If a plain `tell` or `ask` takes the slot first, the call waits for the next one. A
@@ -28,6 +28,9 @@ use crate::{
 /// While the lane is full the service is pending, whatever the lane's policy is: `tower::load_shed` then refuses at
 /// once, and other callers wait. So a call never fails with [`AskError::Full`] before its deadline. A service whose
 /// actor has terminated is ready, and its calls fail with [`AskError::Closed`].
+///
+/// The service of a group is ready when any member has capacity. The router chooses where the search begins. While all
+/// members are full, the service waits at each of them; it finds members that a resize adds when it is polled again.
 ///
 /// ```
 /// use freeboard_actor::{Actor, Context, Handler, System};
@@ -53,12 +56,42 @@ use crate::{
 /// # }
 /// ```
 pub struct ActorService<A: Actor, M> {
-    to: ActorRef<A>,
+    to: Target<A>,
     lane: usize,
-    capacity: Reservation,
+    /// The member for the next call.
+    ready: Option<Candidate<A>>,
+    /// Members whose capacity it waits for.
+    waiting: Vec<Candidate<A>>,
     timeout: Option<Duration>,
     timeout_of: Option<fn(&M) -> Option<Duration>>,
-    message: PhantomData<fn(M)>,
+}
+
+enum Target<A: Actor> {
+    Actor(ActorRef<A>),
+    Group(Group<A>),
+}
+
+impl<A: Actor> Clone for Target<A> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Actor(actor) => Self::Actor(actor.clone()),
+            Self::Group(group) => Self::Group(group.clone()),
+        }
+    }
+}
+
+struct Candidate<A: Actor> {
+    member: ActorRef<A>,
+    capacity: Reservation,
+}
+
+impl<A: Actor> Candidate<A> {
+    fn new(member: &ActorRef<A>, lane: usize) -> Self {
+        Self {
+            capacity: Reservation::new(CoreRef::of(member.cell().core()), lane),
+            member: member.clone(),
+        }
+    }
 }
 
 impl<A: Actor, M> Clone for ActorService<A, M> {
@@ -66,7 +99,8 @@ impl<A: Actor, M> Clone for ActorService<A, M> {
     fn clone(&self) -> Self {
         Self {
             to: self.to.clone(),
-            capacity: self.capacity.clone(),
+            ready: None,
+            waiting: Vec::new(),
             ..*self
         }
     }
@@ -74,7 +108,10 @@ impl<A: Actor, M> Clone for ActorService<A, M> {
 
 impl<A: Actor, M> fmt::Debug for ActorService<A, M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "ActorService({:?})", self.to)
+        match &self.to {
+            Target::Actor(actor) => write!(formatter, "ActorService({actor:?})"),
+            Target::Group(group) => write!(formatter, "ActorService({group:?})"),
+        }
     }
 }
 
@@ -84,25 +121,42 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        ActorService {
-            to: self.clone(),
-            lane: 0,
-            capacity: Reservation::new(CoreRef::of(self.cell().core()), 0),
-            timeout: None,
-            timeout_of: None,
-            message: PhantomData,
-        }
+        ActorService::new(Target::Actor(self.clone()))
+    }
+}
+
+impl<A: Actor> Group<A> {
+    /// This group as a `tower::Service` for messages of type `M`.
+    pub fn service<M: Message>(&self) -> ActorService<A, M>
+    where
+        A: Receives<M>,
+    {
+        ActorService::new(Target::Group(self.clone()))
     }
 }
 
 impl<A: Actor, M> ActorService<A, M> {
+    const fn new(to: Target<A>) -> Self {
+        Self {
+            to,
+            lane: 0,
+            ready: None,
+            waiting: Vec::new(),
+            timeout: None,
+            timeout_of: None,
+        }
+    }
+
     /// Calls on another lane; 0 is the most urgent. If the mailbox has no such lane, calls fail with
     /// [`AskError::NoLane`].
     #[must_use]
-    pub fn lane(mut self, lane: usize) -> Self {
-        self.lane = lane;
-        self.capacity = Reservation::new(CoreRef::of(self.to.cell().core()), lane);
-        self
+    pub fn lane(self, lane: usize) -> Self {
+        Self {
+            lane,
+            ready: None,
+            waiting: Vec::new(),
+            ..self
+        }
     }
 
     /// The deadline of each call, counted from the call.
@@ -119,6 +173,58 @@ impl<A: Actor, M> ActorService<A, M> {
         self.timeout_of = Some(timeout_of);
         self
     }
+
+    /// Reserves capacity of a member for which it waits. Members that have terminated are left out.
+    fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.waiting.extend(self.ready.take());
+        let mut index = 0;
+        while let Some(candidate) = self.waiting.get_mut(index) {
+            match candidate.capacity.poll(context) {
+                Poll::Ready(true) => {
+                    self.ready = Some(self.waiting.swap_remove(index));
+                    self.waiting.clear();
+                    return Poll::Ready(());
+                }
+                Poll::Ready(false) => drop(self.waiting.swap_remove(index)),
+                Poll::Pending => index += 1,
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Reserves capacity of a member that has some now; otherwise waits at each member. Ready without a reservation if
+    /// all have terminated.
+    fn poll_members(
+        &mut self,
+        members: &[ActorRef<A>],
+        start: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        let start = start.min(members.len());
+        let others = || {
+            (start..members.len())
+                .chain(0..start)
+                .map(|it| &members[it])
+        };
+        for member in others() {
+            let mut candidate = Candidate::new(member, self.lane);
+            let is_waiting = self.waiting.iter().any(|it| it.member == *member);
+            if !is_waiting && candidate.capacity.try_reserve() {
+                self.ready = Some(candidate);
+                self.waiting.clear();
+                return Poll::Ready(());
+            }
+        }
+        for member in others() {
+            if !self.waiting.iter().any(|it| it.member == *member) {
+                self.waiting.push(Candidate::new(member, self.lane));
+            }
+        }
+        match self.poll_waiting(context) {
+            Poll::Pending if self.waiting.is_empty() => Poll::Ready(()),
+            polled => polled,
+        }
+    }
 }
 
 impl<A: Receives<M>, M: Message> tower_service::Service<M> for ActorService<A, M> {
@@ -127,7 +233,17 @@ impl<A: Receives<M>, M: Message> tower_service::Service<M> for ActorService<A, M
     type Future = AskFuture<A, M, A::Reply>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), AskError<M>>> {
-        self.capacity.poll(context).map(Ok)
+        if self.poll_waiting(context).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        match self.to.clone() {
+            Target::Actor(actor) => self.poll_members(&[actor], 0, context),
+            Target::Group(group) => {
+                let start = group.any().index();
+                self.poll_members(&group.members(), start, context)
+            }
+        }
+        .map(Ok)
     }
 
     /// Asks with the reserved capacity. Without a reservation it waits for capacity. The message is sent when the
@@ -135,10 +251,20 @@ impl<A: Receives<M>, M: Message> tower_service::Service<M> for ActorService<A, M
     fn call(&mut self, msg: M) -> Self::Future {
         let of_message = self.timeout_of.and_then(|timeout_of| timeout_of(&msg));
         let timeout = self.timeout.into_iter().chain(of_message).min();
-        let mut ask = self.to.ask(msg).lane(self.lane);
+        let grant = self.ready.as_mut().and_then(|it| it.capacity.take());
+        let ready = self.ready.take().map(|it| it.member);
+        let member = match &self.to {
+            Target::Actor(actor) => actor.clone(),
+            Target::Group(group) => {
+                let member = ready.unwrap_or_else(|| group.any().member().clone());
+                group.count_routed(&member);
+                member
+            }
+        };
+        let mut ask = member.ask(msg).lane(self.lane);
         if let Some(timeout) = timeout {
             ask = ask.timeout(timeout);
         }
-        ask.begin_reserved(self.capacity.take())
+        ask.begin_reserved(grant)
     }
 }

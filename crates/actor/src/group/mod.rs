@@ -188,6 +188,15 @@ impl<A: Actor> Group<A> {
         self.choose(None)
     }
 
+    /// Counts a message that was sent to this member directly.
+    #[cfg(feature = "tower")]
+    pub(crate) fn count_routed(&self, member: &ActorRef<A>) {
+        let members = self.members();
+        if let Some(index) = members.iter().position(|it| it == member) {
+            members.gauges()[index].routed.add(1);
+        }
+    }
+
     /// Tells each member a clone of the message, waiting at full lanes as [`ActorRef::tell`] does. The group's
     /// counters ignore it: nothing was routed.
     pub fn broadcast<M: Message + Clone>(&self, msg: &M) -> Broadcast

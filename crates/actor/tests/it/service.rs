@@ -260,3 +260,63 @@ fn no_reservation_is_lost_under_contention() {
         gate.open();
     }
 }
+
+#[test]
+fn a_group_is_ready_when_any_member_has_capacity() {
+    let system = system_of(2);
+    let gates: Vec<_> = (0..3).map(|_| Gate::default()).collect();
+    let options = GroupOptions::new(3).member(bounded(1));
+    let group = system
+        .spawn_group(options, |_| Probe::default())
+        .expect("valid options");
+    for (member, gate) in group.members().iter().zip(&gates) {
+        member.tell(gate.clone()).expect("alive");
+        gate.wait_arrived(1);
+    }
+    let mut services: Vec<_> = (0..5).map(|_| group.service::<u64>()).collect();
+    assert!(services[..3].iter_mut().all(is_ready));
+    let wakes: [Arc<Wakes>; 2] = Default::default();
+    for (service, wakes) in services[3..].iter_mut().zip(&wakes) {
+        assert_eq!(poll_ready(service, wakes), Poll::Pending);
+    }
+    // One call per member, wherever the router begins.
+    let mut calls: Vec<_> = services[..3].iter_mut().map(|it| it.call(7)).collect();
+    assert!(
+        calls
+            .iter_mut()
+            .all(|it| poll_once(it, &Arc::default()).is_pending())
+    );
+    let depths: Vec<_> = group.members().iter().map(ActorRef::depth).collect();
+    assert_eq!(depths, [1, 1, 1]);
+    assert_eq!(
+        group
+            .snapshot()
+            .members
+            .iter()
+            .map(|it| it.routed)
+            .sum::<u64>(),
+        3
+    );
+
+    gates[1].open();
+    eventually("one is woken", || wakes.iter().any(|it| it.count() > 0));
+    let ready: Vec<_> = services[3..].iter_mut().map(is_ready).collect();
+    assert_eq!(ready.iter().filter(|it| **it).count(), 1, "{ready:?}");
+    group.members()[1].stop();
+    ended(&group.members()[1]);
+    gates.iter().for_each(Gate::open);
+    for service in &mut services[3..] {
+        let reply = block_on(async { service.ready().await?.call(8).await });
+        assert!(
+            matches!(reply, Ok(8) | Err(AskError::Closed(8))),
+            "{reply:?}"
+        );
+    }
+    group.stop();
+    group.members().iter().for_each(|it| drop(ended(it)));
+    assert_eq!(
+        block_on(group.service().oneshot(9_u64)),
+        Err(AskError::Closed(9))
+    );
+    drop(calls);
+}
