@@ -32,6 +32,7 @@ documents! {
     network: "docs/guide/13-network.md";
     #[cfg(feature = "board")]
     observability: "docs/guide/14-observability.md";
+    #[cfg(feature = "testing")]
     testing: "docs/guide/15-testing.md";
     tuning: "docs/guide/16-tuning.md";
     from_erlang: "docs/guide/17-from-erlang.md";

@@ -46,7 +46,8 @@
 //! | `opentelemetry` | `freeboard::meter::opentelemetry`: all metrics as OpenTelemetry instruments |
 //! | `spans` | a `tracing` span around each handled message |
 //! | `stacks` | call stacks in the reports of long runs, on Linux with glibc |
-//! | `full` | everything above |
+//! | `testing` | `freeboard::testing`: a system by seed and in virtual time, probes and faults, for tests |
+//! | `full` | everything above but `testing` |
 //!
 //! # Platform
 //!

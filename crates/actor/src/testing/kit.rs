@@ -230,8 +230,11 @@ impl Kit {
         if let Some(name) = core.options().name.as_deref() {
             let _ = write!(text, " \"{name}\"");
         }
-        let state = state_name(core.state.phase());
-        let _ = write!(text, " {state}, {} queued", core.mailbox.depth());
+        let state = match core.state.phase() {
+            Phase::Queued => "runnable",
+            phase => state_name(phase),
+        };
+        let _ = write!(text, " {state}, {} messages", core.mailbox.depth());
         if let Some(asked) = core.asking() {
             let _ = write!(text, ", waits for the reply of #{}", number_of(asked.get()));
         }

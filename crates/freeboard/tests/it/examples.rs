@@ -59,6 +59,9 @@ mod supervision;
 #[cfg(feature = "net")]
 #[path = "../../examples/tcp_echo.rs"]
 mod tcp_echo;
+#[cfg(feature = "testing")]
+#[path = "../../examples/testing_kit.rs"]
+mod testing_kit;
 #[path = "../../examples/timers.rs"]
 mod timers;
 #[cfg(feature = "tokio")]

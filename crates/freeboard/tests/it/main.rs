@@ -4,3 +4,5 @@ mod examples;
 mod features;
 #[cfg(all(feature = "redis-embedded", feature = "stream"))]
 mod metrics;
+#[cfg(feature = "testing")]
+mod testing;

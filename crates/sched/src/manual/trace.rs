@@ -30,12 +30,11 @@ impl fmt::Display for TraceStep {
         match self.owner {
             None => formatter.write_str("timer"),
             Some((number, owner)) => {
-                write!(
-                    formatter,
-                    "{}#{number} {}",
-                    short(owner),
-                    short(self.message_type)
-                )
+                write!(formatter, "{}#{number}", short(owner))?;
+                if self.message_type.is_empty() {
+                    return Ok(());
+                }
+                write!(formatter, " {}", short(self.message_type))
             }
         }
     }
