@@ -27,7 +27,7 @@ use crate::{
 use freeboard_sched::manual::GaveUp;
 
 /// Dead letters and failures that are described.
-const NOTES_MAX: usize = 100;
+const NOTES_MAX: usize = 16;
 /// Steps in a report.
 const STEPS_SHOWN: usize = 20;
 /// Waiting actors in a report.

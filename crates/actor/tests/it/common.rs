@@ -461,8 +461,9 @@ pub(crate) fn within<R: Send + 'static>(
 ) -> R {
     let (sender, result) = mpsc::channel();
     // The test may have failed meanwhile.
-    act(probe, move |cx| drop(sender.send(script(cx))));
-    result.recv_timeout(LIMIT).expect("the handler returns")
+    let script = Box::new(move |cx: &mut Context<Probe>| drop(sender.send(script(cx))));
+    let _ = probe.ask(Act(script)).timeout(LIMIT).wait();
+    result.try_recv().expect("the handler returns")
 }
 
 /// Has a probe await a future in an async handler.

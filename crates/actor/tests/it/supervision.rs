@@ -1,7 +1,12 @@
 //! Supervision of an actor that panicked: stop, restart with its limits, escalate, decide; reports; the mailbox
 //! survives.
 
+use freeboard_actor::testing::{each_seed, expect_counts};
+
 use crate::common::*;
+
+/// Each test is run in so many orders of messages.
+const SEEDS: Range<u64> = 0..20;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -47,42 +52,40 @@ fn restart() -> Supervision {
 
 #[test]
 fn stop_is_the_default_and_sheds_the_rest() {
-    let system = system();
-    let (actor, notes) = spawn(&system, Supervision::default());
-    let gate = hold(&actor);
-    tell_fail(&actor, "on purpose");
-    actor.tell(1_u64).expect("alive");
-    gate.open();
-    assert_eq!(ended(&actor).reason, ExitReason::Panicked);
-    assert_eq!(notes.all(), [LIFE + 1]);
-    assert_eq!(shed(&actor, "handler_panicked"), 1);
-    assert_eq!(shed(&actor, "stopped"), 1);
-    check_balance(&lane(&actor, 0));
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = spawn(system, Supervision::default());
+        tell_fail(&actor, "on purpose");
+        actor.tell(1_u64).expect("alive");
+        assert_eq!(actor.join().reason, ExitReason::Panicked);
+        assert_eq!(notes.all(), [LIFE + 1]);
+        assert_eq!(shed(&actor, "handler_panicked"), 1);
+        assert_eq!(shed(&actor, "stopped"), 1);
+        check_balance(&lane(&actor, 0));
+    });
 }
 
 #[test]
 fn the_mailbox_survives_a_restart() {
-    let system = system();
-    let (actor, notes) = spawn(&system, restart());
-    let gate = hold(&actor);
-    tell_all(&actor, 0..5);
-    tell_fail(&actor, "on purpose");
-    tell_all(&actor, 5..10);
-    gate.open();
-    finish(&system);
-    let first = [LIFE + 1].into_iter().chain(0..5);
-    assert!(
-        notes
-            .all()
-            .into_iter()
-            .eq(first.chain([LIFE + 2]).chain(5..10))
-    );
-    let snapshot = actor.snapshot();
-    assert_eq!(snapshot.restarts, 1);
-    assert_eq!(snapshot.lanes[0].handled, 11);
-    assert_eq!(shed(&actor, "handler_panicked"), 1);
-    check_balance(&lane(&actor, 0));
-    assert_eq!(system.snapshot().actors_restarted, 1);
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = spawn(system, restart());
+        tell_all(&actor, 0..5);
+        tell_fail(&actor, "on purpose");
+        tell_all(&actor, 5..10);
+        finish(system);
+        let first = [LIFE + 1].into_iter().chain(0..5);
+        assert!(
+            notes
+                .all()
+                .into_iter()
+                .eq(first.chain([LIFE + 2]).chain(5..10))
+        );
+        let snapshot = actor.snapshot();
+        assert_eq!(snapshot.restarts, 1);
+        assert_eq!(snapshot.lanes[0].handled, 10);
+        assert_eq!(shed(&actor, "handler_panicked"), 1);
+        check_balance(&lane(&actor, 0));
+        assert_eq!(system.snapshot().actors_restarted, 1);
+    });
 }
 
 #[test]
@@ -148,78 +151,100 @@ fn the_message_that_panicked_is_reported() {
 
 #[test]
 fn more_restarts_than_the_limit_stop_the_actor() {
-    let system = system();
-    let (actor, _) = spawn(&system, at_once().limit(2, HOUR));
-    for _ in 0..2 {
-        fail(&actor, "again");
-        assert!(actor.ask(1_u64).wait().is_ok());
-    }
-    fail(&actor, "too often");
-    assert_eq!(ended(&actor).reason, ExitReason::RestartLimit);
-    assert_eq!(actor.snapshot().restarts, 2);
+    each_seed(SEEDS, |system| {
+        let (actor, _) = spawn(system, at_once().limit(2, HOUR));
+        for _ in 0..2 {
+            fail(&actor, "again");
+            assert!(actor.ask(1_u64).wait().is_ok());
+        }
+        fail(&actor, "too often");
+        assert_eq!(actor.join().reason, ExitReason::RestartLimit);
+        assert_eq!(actor.snapshot().restarts, 2);
+    });
+}
+
+#[test]
+fn restarts_outside_the_limits_time_do_not_count() {
+    each_seed(SEEDS, |system| {
+        let (actor, _) = spawn(system, at_once().limit(2, HOUR));
+        for _ in 0..5 {
+            fail(&actor, "again");
+            fail(&actor, "and again");
+            assert!(actor.ask(1_u64).wait().is_ok());
+            system.advance(HOUR + Duration::from_nanos(1));
+        }
+        assert_eq!(actor.snapshot().restarts, 10);
+    });
 }
 
 #[test]
 fn restarts_wait_for_the_back_off() {
-    let system = system();
-    let delay = Duration::from_millis(30);
-    let backoff = Supervision::restart().backoff(delay, delay);
-    let (actor, notes) = spawn(&system, backoff);
-    let failed = Instant::now();
-    fail(&actor, "on purpose");
-    actor.tell(1_u64).expect("a message waits for the restart");
-    assert_eq!(notes.wait_len(3), [LIFE + 1, LIFE + 2, 1]);
-    // Not a measurement: a timer never fires early.
-    assert!(failed.elapsed() >= delay);
+    each_seed(SEEDS, |system| {
+        let (min, max) = (Duration::from_millis(30), Duration::from_millis(100));
+        let backoff = Supervision::restart().backoff(min, max).limit(9, HOUR);
+        let (actor, notes) = spawn(system, backoff);
+        for (restart, delay_ms) in [30, 60, 100, 100].into_iter().enumerate() {
+            fail(&actor, "on purpose");
+            let failed = system.now();
+            actor.tell(1_u64).expect("a message waits for the restart");
+            system.run_until(|| notes.len() == 3 + 2 * restart);
+            assert_eq!(system.now() - failed, Duration::from_millis(delay_ms));
+        }
+        assert_eq!(notes.all()[..3], [LIFE + 1, LIFE + 2, 1]);
+    });
 }
 
 #[test]
 fn an_actor_may_be_stopped_while_it_backs_off() {
-    let system = system();
-    let (actor, notes) = spawn(&system, Supervision::restart().backoff(HOUR, HOUR));
-    fail(&actor, "on purpose");
-    actor.tell(1_u64).expect("a message waits for the restart");
-    suspended(&actor);
-    actor.stop();
-    assert_eq!(ended(&actor).reason, ExitReason::Stopped);
-    assert_eq!(notes.all(), [LIFE + 1]);
-    assert_eq!(shed(&actor, "stopped"), 1);
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = spawn(system, Supervision::restart().backoff(HOUR, HOUR));
+        fail(&actor, "on purpose");
+        actor.tell(1_u64).expect("a message waits for the restart");
+        system.run_until_idle();
+        assert_eq!(actor.snapshot().state, "suspended");
+        actor.stop();
+        assert_eq!(actor.join().reason, ExitReason::Stopped);
+        assert_eq!(notes.all(), [LIFE + 1]);
+        assert_eq!(shed(&actor, "stopped"), 1);
+    });
 }
 
 #[test]
 fn a_decision_is_made_per_failure() {
-    let system = system();
-    let asked = Notes::<Failure>::default();
-    let noted = asked.clone();
-    let decide = Supervision::decide(move |failure| {
-        noted.push(failure.clone());
-        match failure.reason.as_str() {
-            "restart" => Directive::Restart,
-            _ => Directive::Stop,
-        }
+    each_seed(SEEDS, |system| {
+        let asked = Notes::<Failure>::default();
+        let noted = asked.clone();
+        let decide = Supervision::decide(move |failure| {
+            noted.push(failure.clone());
+            match failure.reason.as_str() {
+                "restart" => Directive::Restart,
+                _ => Directive::Stop,
+            }
+        });
+        let decide = decide.backoff(Duration::ZERO, Duration::ZERO);
+        let (actor, notes) = spawn(system, decide);
+        fail(&actor, "restart");
+        assert_eq!(actor.ask(1_u64).wait(), Ok(1));
+        assert_eq!(notes.all(), [LIFE + 1, LIFE + 2, 1]);
+        fail(&actor, "stop");
+        assert_eq!(actor.join().reason, ExitReason::Panicked);
+        let restarts: Vec<_> = asked.all().iter().map(|it| it.restarts).collect();
+        assert_eq!(restarts, [0, 1]);
     });
-    let decide = decide.backoff(Duration::ZERO, Duration::ZERO);
-    let (actor, notes) = spawn(&system, decide);
-    fail(&actor, "restart");
-    assert_eq!(actor.ask(1_u64).wait(), Ok(1));
-    assert_eq!(notes.all(), [LIFE + 1, LIFE + 2, 1]);
-    fail(&actor, "stop");
-    assert_eq!(ended(&actor).reason, ExitReason::Panicked);
-    let restarts: Vec<_> = asked.all().iter().map(|it| it.restarts).collect();
-    assert_eq!(restarts, [0, 1]);
 }
 
 #[test]
 fn a_decision_that_panics_stops_the_actor() {
-    let system = system();
-    let (actor, _) = spawn(&system, Supervision::decide(|_| panic!("undecided")));
-    fail(&actor, "on purpose");
-    assert_eq!(ended(&actor).reason, ExitReason::Panicked);
+    each_seed(SEEDS, |system| {
+        let (actor, _) = spawn(system, Supervision::decide(|_| panic!("undecided")));
+        fail(&actor, "on purpose");
+        assert_eq!(actor.join().reason, ExitReason::Panicked);
+    });
 }
 
 /// A parent whose incarnations each have one named child, which escalates; and all these children.
 fn spawn_parent(
-    system: &System,
+    system: &freeboard_actor::testing::TestSystem,
     supervision: Supervision,
 ) -> (ActorRef<Probe>, Notes<ActorRef<Probe>>) {
     let children = Notes::default();
@@ -237,39 +262,41 @@ fn spawn_parent(
             ..Probe::default()
         }
     });
-    children.wait_len(1);
+    system.run_until_idle();
     (parent.expect("valid options"), children)
 }
 
 #[test]
 fn an_escalated_failure_stops_the_parent() {
-    let system = system();
-    let (parent, children) = spawn_parent(&system, Supervision::stop());
-    let child = &children.all()[0];
-    tell_fail(child, "on purpose");
-    assert_eq!(ended(&parent).reason, ExitReason::Panicked);
-    assert_eq!(ended(child).reason, ExitReason::Escalated);
+    each_seed(SEEDS, |system| {
+        let (parent, children) = spawn_parent(system, Supervision::stop());
+        let child = &children.all()[0];
+        tell_fail(child, "on purpose");
+        assert_eq!(parent.join().reason, ExitReason::Panicked);
+        assert_eq!(child.join().reason, ExitReason::Escalated);
+    });
 }
 
 #[test]
 fn an_escalated_failure_restarts_the_parent_with_new_children() {
-    let system = system();
-    let (parent, children) = spawn_parent(&system, restart());
-    for round in 1..20 {
-        tell_fail(&children.all()[round - 1], "on purpose");
-        children.wait_len(round + 1);
-    }
-    parent.ask(Ping).wait().expect("a reply");
-    assert_eq!(parent.snapshot().restarts, 19);
-    eventually("the last of the old ones has gone", || {
-        system.actors_alive() == 2
+    each_seed(SEEDS, |system| {
+        let (parent, children) = spawn_parent(system, restart());
+        for round in 1..20 {
+            tell_fail(&children.all()[round - 1], "on purpose");
+            system.run_until(|| children.len() == round + 1);
+        }
+        parent.ask(Ping).wait().expect("a reply");
+        assert_eq!(parent.snapshot().restarts, 19);
+        system.run_until(|| system.actors_alive() == 2);
+        expect_counts(system);
     });
 }
 
 #[test]
 fn an_actor_that_escalates_without_a_parent_ends() {
-    let system = system();
-    let (actor, _) = spawn(&system, Supervision::escalate());
-    fail(&actor, "on purpose");
-    assert_eq!(ended(&actor).reason, ExitReason::Escalated);
+    each_seed(SEEDS, |system| {
+        let (actor, _) = spawn(system, Supervision::escalate());
+        fail(&actor, "on purpose");
+        assert_eq!(actor.join().reason, ExitReason::Escalated);
+    });
 }

@@ -1,6 +1,11 @@
 //! Timers: once, repeating, cancelled, stopped with their actor.
 
+use freeboard_actor::testing::each_seed;
+
 use crate::common::*;
+
+/// Each test without threads is run in so many orders of messages.
+const SEEDS: Range<u64> = 0..20;
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -23,94 +28,132 @@ fn cancel(actor: &ActorRef<Probe>, key: TimerKey) -> bool {
 }
 
 #[test]
-fn a_timer_sends_once_and_not_early() {
+fn a_timer_sends_once_and_at_its_time() {
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = probe(system);
+        after(&actor, 20 * MS, 1_u64);
+        system.run_until(|| notes.len() == 1);
+        assert_eq!(system.now(), 20 * MS);
+        system.advance(HOUR);
+        assert_eq!(notes.all(), [1]);
+    });
+}
+
+#[test]
+fn timers_of_the_wheel_are_not_early() {
     let system = system();
     let (actor, notes) = probe(&system);
     let asked = Instant::now();
     after(&actor, 20 * MS, 1_u64);
     assert_eq!(notes.wait_len(1), [1]);
     assert!(asked.elapsed() >= 20 * MS, "a timer fired early");
-    finish(&system);
-    assert_eq!(notes.len(), 1);
 }
 
 #[test]
 fn timers_fire_in_the_order_of_their_deadlines() {
-    let system = system();
-    let (actor, notes) = probe(&system);
-    // Within each half later ones are due later, however slowly they are set.
-    for number in (11..=20).chain(1..=10_u64) {
-        let delay = if number > 10 { 3_000 * MS } else { MS };
-        after(&actor, delay + Duration::from_micros(number), number);
-    }
-    assert!(notes.wait_len(20).into_iter().eq(1..=20));
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = probe(system);
+        for number in (11..=20).chain(1..=10_u64) {
+            after(&actor, Duration::from_micros(number), number);
+        }
+        system.run_until(|| notes.len() == 20);
+        assert!(notes.all().into_iter().eq(1..=20));
+    });
 }
 
 #[test]
 fn a_repeating_timer_goes_on_until_it_is_cancelled() {
-    let system = system();
-    let (actor, notes) = probe(&system);
-    let key = every(&actor, MS, 7);
-    notes.wait_len(5);
-    assert!(cancel(&actor, key));
-    // Earlier timers' messages are queued before this one.
-    assert!(!cancel(&actor, key));
-    let count = notes.len();
-    let later = after(&actor, 20 * MS, 8_u64);
-    eventually("the later one fires", || notes.all().last() == Some(&8));
-    let all = notes.all();
-    assert!(all.len() <= count + 2, "it went on: {all:?}");
-    assert!(!cancel(&actor, later), "it has fired");
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = probe(system);
+        let key = every(&actor, MS, 7);
+        system.advance(5 * MS);
+        assert_eq!(notes.len(), 5);
+        assert!(cancel(&actor, key));
+        assert!(!cancel(&actor, key));
+        let later = after(&actor, 20 * MS, 8_u64);
+        system.advance(20 * MS);
+        assert_eq!(notes.all(), [7, 7, 7, 7, 7, 8]);
+        assert!(!cancel(&actor, later), "it has fired");
+    });
+}
+
+#[test]
+fn a_repeating_timer_goes_on_while_a_handler_is_slow() {
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = probe(system);
+        every(&actor, MS, 7);
+        let (busy, _) = probe(system);
+        system.faults(&busy).slow(10 * MS);
+        act(&busy, |_| ());
+        system.run_until_idle();
+        assert_eq!(system.now(), 10 * MS);
+        assert_eq!(notes.len(), 10);
+    });
 }
 
 #[test]
 fn a_cancelled_timer_does_not_send() {
-    let system = system();
-    let (actor, notes) = probe(&system);
-    let key = after(&actor, HOUR, 1_u64);
-    assert!(cancel(&actor, key));
-    assert!(!cancel(&actor, key));
-    finish(&system);
-    assert_eq!(notes.len(), 0);
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = probe(system);
+        let key = after(&actor, HOUR, 1_u64);
+        assert!(cancel(&actor, key));
+        assert!(!cancel(&actor, key));
+        system.advance(2 * HOUR);
+        assert_eq!(notes.len(), 0);
+    });
 }
 
 #[test]
 fn timers_end_with_their_actor_or_its_system() {
     for stops_actor in [true, false] {
-        let (system, ledger) = (system(), Ledger::default());
-        let (actor, notes) = probe(&system);
-        for _ in 0..10 {
-            after(&actor, HOUR, ledger.token());
-        }
-        every(&actor, MS, 1);
-        notes.wait_len(1);
-        assert_eq!(ledger.dropped(), 0);
-        if stops_actor {
-            actor.stop();
-            ended(&actor);
-        } else {
-            finish(&system);
-        }
-        ledger.settle(10);
+        each_seed(SEEDS, |system| {
+            let ledger = Ledger::default();
+            let (actor, notes) = probe(system);
+            for _ in 0..10 {
+                after(&actor, HOUR, ledger.token());
+            }
+            every(&actor, MS, 1);
+            system.run_until(|| notes.len() == 1);
+            assert_eq!(ledger.dropped(), 0);
+            if stops_actor {
+                actor.stop();
+                actor.join();
+            } else {
+                finish(system);
+            }
+            ledger.settle(10);
+        });
     }
 }
 
 #[test]
-fn a_timer_sheds_at_a_full_lane() {
-    let system = system();
-    let (actor, notes) = probe_with(&system, bounded(1));
-    every(&actor, MS, 1);
-    let gate = hold(&actor);
-    eventually("some are shed", || {
-        count_of(&lane(&actor, 0).shed, "full") > 3
+fn timers_end_with_a_restart() {
+    each_seed(SEEDS, |system| {
+        let options = SpawnOptions::new().supervision(at_once());
+        let (actor, notes) = probe_with(system, options);
+        every(&actor, MS, 1);
+        system.advance(3 * MS);
+        act(&actor, |_| panic!("on purpose"));
+        system.advance(HOUR);
+        assert_eq!(notes.all(), [1, 1, 1]);
+        assert_eq!(actor.snapshot().restarts, 1);
     });
-    assert!(lane(&actor, 0).depth <= 1);
-    assert!(count_of(&system.dead_letters(), "full") > 3);
-    gate.open();
-    let count = notes.len();
-    notes.wait_len(count + 3);
-    actor.stop();
-    ended(&actor);
+}
+
+#[test]
+fn a_timer_sheds_at_a_full_lane() {
+    each_seed(SEEDS, |system| {
+        let (actor, notes) = probe_with(system, bounded(1));
+        every(&actor, MS, 1);
+        system.faults(&actor).delay_wakeups(20 * MS);
+        system.advance(10 * MS);
+        assert_eq!(lane(&actor, 0).depth, 1);
+        assert_eq!(shed(&actor, "full"), 9);
+        assert_eq!(count_of(&system.dead_letters(), "full"), 9);
+        system.faults(&actor).delay_wakeups(Duration::ZERO);
+        system.run_until(|| notes.len() == 3);
+        check_balance(&lane(&actor, 0));
+    });
 }
 
 /// Sets many timers that are due at once, and cancels them while they are called. Returns the cancelled ones.
