@@ -60,7 +60,8 @@ use syn::{ItemImpl, parse_macro_input};
 /// For the method `add` of `Counter`:
 ///
 /// - The message type `CounterAdd`, with a public field for each argument (as visible as the method), or without fields.
-/// - `impl Handler<CounterAdd> for Counter`, which calls the method; for an `async fn` it is `AsyncHandler`.
+/// - `impl Handler<CounterAdd> for Counter`, which calls the method; for an `async fn` it is `AsyncHandler`,
+///   for a method with a `Deferred` it is `DeferredHandler`.
 /// - The trait `CounterCalls` with a method `add`, implemented for `ActorRef<Counter>`. It returns an `Ask`. Other
 ///   modules import the trait.
 ///
@@ -74,6 +75,9 @@ use syn::{ItemImpl, parse_macro_input};
 ///
 /// Every method with `&mut self` or `&self` is a handler, except those with `#[handler(skip)]`. Functions without `self`
 /// are not handlers. An `async fn` with `&self` needs an actor that is `Sync`; with `&mut self` it does not.
+///
+/// A parameter `Deferred<T>` makes the method a `DeferredHandler`: the reply has type `T` and is sent through the
+/// `Deferred`, now or later, so the method returns nothing. A second `Deferred` is a field.
 ///
 /// A parameter `&mut Context<Self>`, at any position, receives the context. All other parameters become fields of the
 /// message, so they need a name, and their types are owned: `String`, not `&str`. Methods have no type parameters of

@@ -34,6 +34,7 @@ const METHODS_OF_REFERENCES: &[&str] = &[
     "try_tell",
     "try_tell_lane",
     "wait_ended_until",
+    "wait_started",
 ];
 
 /// A handler.

@@ -2,11 +2,13 @@
 
 use std::{
     error::Error,
-    future::{Ready, ready},
+    future::{Ready, poll_fn, ready},
+    pin::Pin,
+    task::Poll,
     time::Duration,
 };
 
-use freeboard::{SpawnOptions, prelude::*};
+use freeboard::{Deferred, SpawnOptions, prelude::*};
 
 use crate::spawn;
 
@@ -226,5 +228,49 @@ fn an_error_fails_the_actor_and_is_the_reply() -> Result<(), Box<dyn Error>> {
     assert_eq!(strict.even_later(ready(2)).wait()?, Ok(2));
     strict.even_later(ready(1)).tell()?;
     assert_eq!(strict.join().reason, ExitReason::Failed);
+    Ok(())
+}
+
+/// Keeps askers until there is a value.
+#[derive(Default)]
+struct Promise(Vec<Deferred<u64>>);
+
+impl Actor for Promise {}
+
+#[handlers]
+impl Promise {
+    /// Gives the asker to another promise.
+    fn get_from(&mut self, other: ActorRef<Self>, reply: Deferred<u64>, cx: &mut Context<Self>) {
+        assert!(other != cx.actor_ref());
+        other.keep(reply).tell().expect("the other one lives");
+    }
+
+    /// The first `Deferred` is the port of this message, the second one a field.
+    fn keep(&mut self, reply: Deferred<()>, asker: Deferred<u64>) {
+        self.0.push(asker);
+        reply.reply(());
+    }
+
+    fn resolve(&mut self, value: u64) {
+        for asker in self.0.drain(..) {
+            asker.reply(value);
+        }
+    }
+}
+
+#[test]
+fn a_deferred_is_the_port_of_the_reply() -> Result<(), Box<dyn Error>> {
+    let system = System::builder().workers(1).build()?;
+    let [promise, other] = [(); 2].map(|()| system.spawn(Promise::default()));
+    promise.get_from(other.clone()).tell()?;
+    let mut asked = promise.get_from(other.clone()).into_future();
+    let mut asked = Pin::new(&mut asked);
+    // The first poll sends it.
+    let first = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context)));
+    assert!(pollster::block_on(first).is_pending());
+    // A question behind it: when this is answered, the other promise has the asker.
+    promise.resolve(0).wait()?;
+    other.resolve(7).wait()?;
+    assert_eq!(pollster::block_on(asked)?, 7);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 #![allow(unused)]
 
-use freeboard::prelude::*;
+use freeboard::{Deferred, prelude::*};
 
 struct Clerk;
 
@@ -29,6 +29,12 @@ impl Clerk {
     fn pattern(&mut self, (a, b): (u8, u8)) {}
 
     fn two_contexts(&mut self, a: &mut Context<Self>, b: &mut Context<Self>) {}
+
+    async fn deferred_and_async(&mut self, reply: Deferred<u64>) {}
+
+    fn deferred_and_returned(&mut self, reply: Deferred<u64>) -> u64 {
+        1
+    }
 
     fn stop(&mut self) {}
 
