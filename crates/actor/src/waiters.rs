@@ -121,6 +121,10 @@ enum GrantKind {
     /// Lapses [`LAPSE_AFTER`] the lane was found empty; granted in this period of the lane.
     Lapsing { period: u64 },
     /// As `Lapsing`, but granted without waiting, and no barrier protects it.
+    #[cfg_attr(
+        not(any(feature = "tower", feature = "futures")),
+        expect(dead_code, reason = "only services and sinks reserve")
+    )]
     Open { period: u64 },
 }
 
