@@ -20,9 +20,12 @@ use crate::{
     current,
     envelope::{Envelope, Payload},
     error::{AskError, TellError},
+    id::ActorKey,
     receives::{self, Receives},
+    registry,
     reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplySlot, deadline_after, has_passed},
     send::PendingSend,
+    wait_graph,
 };
 
 /// The functions that send a message of type `M` with its reply slot to an actor.
@@ -81,7 +84,8 @@ impl TimeLimit {
 /// An ask that is not sent yet: `.await` it, or call [`Ask::wait`].
 ///
 /// Without a deadline it waits as long as the actor lives; if the actor terminates or sheds the message, the ask
-/// fails at once. A message whose asker is gone, or whose deadline has passed, is not handled.
+/// fails at once. So does an ask in a handler that closes a circle of asks. A message whose asker is gone, or whose
+/// deadline has passed, is not handled.
 ///
 /// The deadline is the earlier one of its own ([`Ask::timeout`] or [`Ask::deadline`]; if neither is set,
 /// [`crate::SystemBuilder::ask_timeout`]) and that of the message which the current handler handles
@@ -139,7 +143,7 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
     }
 
     /// Blocks this thread until the reply arrives. While a handler blocks, another thread runs the worker's other
-    /// actors. Two actors that ask each other wait until their deadlines. Prefer an async handler.
+    /// actors. Prefer an async handler.
     ///
     /// # Errors
     /// [`AskError`]; a message that was not accepted comes back in it. In a handler it is
@@ -196,7 +200,7 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
             deadline_ns,
             alarm: None,
             is_blocking,
-            is_noted: false,
+            noted_by: None,
         }
     }
 }
@@ -267,8 +271,8 @@ pub struct AskFuture<A: Actor, M: 'static, R: 'static> {
     /// Set when the ask first has to wait, and replaced for another waker.
     alarm: Option<(TimerKey, WakerId)>,
     is_blocking: bool,
-    /// The actor that polls it is recorded as waiting for the reply.
-    is_noted: bool,
+    /// The actor whose handler awaits it, as in the wait-for graph.
+    noted_by: Option<ActorKey>,
 }
 
 // Nothing in it is pinned: the stages are moved out by `replace`.
@@ -299,12 +303,12 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
     }
 
     fn poll_reply(&mut self, context: &mut Context<'_>) -> Poll<Result<R, AskError<M>>> {
+        self.forget();
         match self.poll_delivery(context) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(refused)) => return Poll::Ready(Err(refused)),
             Poll::Pending => {
-                self.note();
-                return Poll::Pending;
+                return self.note();
             }
         }
         match self.receiver.poll_recv(context) {
@@ -312,10 +316,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
             // The actor may have read an expired deadline slightly earlier.
             Poll::Ready(None) if self.is_expired() => Poll::Ready(Err(AskError::Expired)),
             Poll::Ready(None) => Poll::Ready(Err(AskError::Shed)),
-            Poll::Pending => {
-                self.note();
-                Poll::Pending
-            }
+            Poll::Pending => self.note(),
         }
     }
 
@@ -349,6 +350,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
 
     /// Gives up: a message that found no capacity comes back.
     fn give_up(&mut self, why: GaveUp) -> AskError<M> {
+        self.forget();
         // SAFETY: the route made the envelope with these types.
         let open = |it: Envelope| unsafe { it.open::<Payload<M, ReplySlot<R>>>() }.message;
         match std::mem::replace(&mut self.stage, Stage::Settled) {
@@ -358,6 +360,38 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
             Stage::Waiting(mut pending) => AskError::NoThread(open(pending.take_back())),
             Stage::Unsent(..) | Stage::Settled => AskError::Expired,
         }
+    }
+
+    /// Pending: if a handler awaits it, the handler's actor now waits for the asked one. If that closes a circle, gives
+    /// up at once: an accepted message is not handled any more.
+    fn note(&mut self) -> Poll<Result<R, AskError<M>>> {
+        let Some(slot) = self.receiver.head() else {
+            return Poll::Pending;
+        };
+        // A plain handler that polls a future awaits nothing: it may keep the future.
+        if !self.is_blocking && !current::polls_future() {
+            return Poll::Pending;
+        }
+        let target = self.to.cell().core();
+        let circle = current::with(|asker| {
+            let asker = asker?;
+            self.receiver.set_note(target.own().as_ptr().cast());
+            self.noted_by = Some(asker.key());
+            // SAFETY: slot and target are valid until `forget`, which comes before the receiver is polled or dropped.
+            unsafe { wait_graph::add_ask(asker, target, slot) }
+        });
+        let Some(circle) = circle else {
+            return Poll::Pending;
+        };
+        self.forget();
+        self.receiver.close();
+        // SAFETY: the route made the envelope with these types.
+        let open = |it: Envelope| unsafe { it.open::<Payload<M, ReplySlot<R>>>() }.message;
+        let unsent = match std::mem::replace(&mut self.stage, Stage::Settled) {
+            Stage::Waiting(mut pending) => Some(open(pending.take_back())),
+            Stage::Unsent(..) | Stage::Settled => None,
+        };
+        Poll::Ready(Err(AskError::Circle { circle, unsent }))
     }
 
     fn is_expired(&self) -> bool {
@@ -388,12 +422,21 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
 }
 
 impl<A: Actor, M, R> AskFuture<A, M, R> {
-    /// Records whom the polling actor waits for, so that circles of asks are detected. Of several asks, the last polled
-    /// one counts.
-    fn note(&mut self) {
-        let target = self.to.id();
-        self.is_noted =
-            current::with(|asker| asker.map(|it| it.set_asking(Some(target))).is_some());
+    /// The actor that awaited it no longer does.
+    #[inline]
+    fn forget(&mut self) {
+        let (Some(key), Some(slot)) = (self.noted_by.take(), self.receiver.head()) else {
+            return;
+        };
+        current::with(|asker| match asker {
+            Some(asker) if asker.id() == key.actor_id() => asker.asking.remove(slot),
+            // The handler has moved it elsewhere. If its actor is not found, it has removed its edge before it ended.
+            _ => {
+                if let Some(asker) = registry::find_anywhere(key) {
+                    asker.asking.forget(slot);
+                }
+            }
+        });
     }
 
     fn cancel_alarm(&mut self) {
@@ -406,13 +449,6 @@ impl<A: Actor, M, R> AskFuture<A, M, R> {
 impl<A: Actor, M, R> Drop for AskFuture<A, M, R> {
     fn drop(&mut self) {
         self.cancel_alarm();
-        if self.is_noted {
-            let target = self.to.id();
-            current::with(|asker| {
-                if let Some(asker) = asker.filter(|it| it.asking() == Some(target)) {
-                    asker.set_asking(None);
-                }
-            });
-        }
+        self.forget();
     }
 }

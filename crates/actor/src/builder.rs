@@ -11,7 +11,6 @@ use freeboard_sched::{
 };
 
 use crate::{
-    circles::CircleSearch,
     dead_letter::{DeadLetter, DeadLetterObserver, DeadLetters},
     listed::Listed,
     names::Names,
@@ -234,14 +233,11 @@ impl SystemBuilder {
         timers: Timers,
         start: impl FnOnce(SchedulerSettings, OnEnd) -> Result<Scheduler, StartError>,
     ) -> Result<System, BuildError> {
-        let registry = Arc::new(Registry::new());
+        let registry = Registry::new();
         let names = Arc::new(Names::default());
         let name = self.settings.name.clone();
         let settings = SchedulerSettings {
-            observer: Arc::new(Observers {
-                circles: Some(CircleSearch::new(registry.clone())),
-                ..self.observers
-            }),
+            observer: Arc::new(self.observers),
             ..self.settings
         };
         let on_end = {

@@ -8,6 +8,7 @@ use std::{
 
 use freeboard_flow::{LaneConfig, MailboxConfig, ShedReason};
 use freeboard_meter::{ActorSnapshot, Histogram};
+use freeboard_queue::{Edge, oneshot::SlotHead};
 use freeboard_sched::{Phase, RunState, Signals, Task, Wake};
 use once_cell::race::OnceBox;
 
@@ -19,7 +20,7 @@ use crate::{
     options::SpawnOptions,
     outbox::Outbox,
     relations::Relations,
-    sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicU8, AtomicU32, Ordering},
     system_inner::SystemInner,
     termination::{ExitReason, Terminated},
     waiters::Waiters,
@@ -72,8 +73,10 @@ pub(crate) struct Core {
     /// 0 while the actor lives, then its [`ExitReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
     restarts: AtomicU32,
-    /// Id of the actor whose reply this one waits for, or 0.
-    asking: AtomicU64,
+    /// To the slot of the reply that its handler awaits; the slot's note is the asked actor's `own`.
+    pub(crate) asking: Edge<SlotHead>,
+    /// To the actor for whose lane this one is muted; it owns a reference.
+    pub(crate) muted_for: Edge<Head>,
     handling: OnceBox<Histogram>,
     outbox: UnsafeCell<Option<Box<Outbox>>>,
 }
@@ -116,7 +119,8 @@ impl Core {
             is_retiring: AtomicBool::new(false),
             end_reason: AtomicU8::new(0),
             restarts: AtomicU32::new(0),
-            asking: AtomicU64::new(0),
+            asking: Edge::default(),
+            muted_for: Edge::default(),
             handling: OnceBox::new(),
             outbox: UnsafeCell::new(None),
         }
@@ -351,21 +355,6 @@ impl Core {
     pub(crate) fn is_retiring(&self) -> bool {
         // Ordering: Relaxed, as above.
         self.is_retiring.load(Ordering::Relaxed)
-    }
-
-    /// The actor whose reply this one waits for.
-    pub(crate) fn asking(&self) -> Option<ActorId> {
-        // Ordering: Relaxed, a hint for the search for circles, which reads it in two rounds.
-        match self.asking.load(Ordering::Relaxed) {
-            0 => None,
-            id => Some(ActorId(id)),
-        }
-    }
-
-    pub(crate) fn set_asking(&self, target: Option<ActorId>) {
-        // Ordering: Relaxed, as in `asking`.
-        self.asking
-            .store(target.map_or(0, ActorId::get), Ordering::Relaxed);
     }
 
     pub(crate) fn restarts(&self) -> u32 {

@@ -80,10 +80,10 @@ unsafe impl Send for CoreRef {}
 unsafe impl Sync for CoreRef {}
 
 impl CoreRef {
-    /// The first reference to a new cell.
+    /// The first reference to a new cell, or one that was given up by [`CoreRef::into_head`].
     ///
     /// # Safety
-    /// The head is a new cell's, and called once for it.
+    /// The head is a new cell's, or was returned by `into_head`; called once for it.
     pub(crate) unsafe fn first(head: NonNull<Head>) -> Self {
         Self(head)
     }
@@ -99,6 +99,20 @@ impl CoreRef {
             std::process::abort();
         }
         Self(head)
+    }
+
+    /// One more reference to a cell that is referenced already.
+    ///
+    /// # Safety
+    /// The head is a copy of the cell's `own`, and another reference holds the cell.
+    pub(crate) unsafe fn of_head(head: NonNull<Head>) -> Self {
+        // SAFETY: the caller's promise.
+        Self::of(unsafe { Core::of_head(head) })
+    }
+
+    /// The pointer, with the reference: [`CoreRef::first`] takes it back.
+    pub(crate) fn into_head(self) -> NonNull<Head> {
+        ManuallyDrop::new(self).0
     }
 
     /// The pointer that all references to the cell are copies of.

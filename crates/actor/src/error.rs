@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::circle::Circle;
+
 /// A message was not accepted; the error owns it.
 ///
 /// To convert the error of a message that is not `Sync` into an error that must be `Sync`, drop the message:
@@ -97,6 +99,16 @@ pub enum AskError<M> {
     /// message replaced it, or its [`crate::Deferred`] was dropped.
     #[error("the message was shed before it was answered")]
     Shed,
+    /// The handler would wait for ever: the asked actor waits, directly or through others, for the reply of the asking
+    /// one. At once, also if one of these asks has a deadline. The message is not handled; if its asker still waited
+    /// for capacity, it comes back. An actor that awaits several asks at the same time is in no circle.
+    #[error("the actors ask each other in a circle: {circle}")]
+    Circle {
+        /// The actors.
+        circle: Box<Circle>,
+        /// The message, if it was not accepted.
+        unsent: Option<M>,
+    },
 }
 
 impl<M> AskError<M> {
@@ -106,6 +118,7 @@ impl<M> AskError<M> {
             Self::Full(msg) | Self::Closed(msg) | Self::NoLane(msg) | Self::NoThread(msg) => {
                 Some(msg)
             }
+            Self::Circle { unsent, .. } => unsent,
             Self::Expired | Self::Shed => None,
         }
     }
@@ -120,6 +133,7 @@ impl<M> fmt::Debug for AskError<M> {
             Self::NoThread(_) => "NoThread(..)",
             Self::Expired => "Expired",
             Self::Shed => "Shed",
+            Self::Circle { circle, .. } => return write!(formatter, "{circle:?}"),
         })
     }
 }

@@ -46,6 +46,10 @@ impl ActorKey {
         self.id
     }
 
+    pub(crate) fn actor_id(self) -> ActorId {
+        ActorId(self.id)
+    }
+
     pub(crate) fn shard(self) -> usize {
         (self.id % SHARDS as u64) as usize
     }

@@ -101,7 +101,7 @@ mod block;
 pub mod bridge;
 mod builder;
 mod cell;
-mod circles;
+mod circle;
 mod context;
 mod core;
 mod core_ref;
@@ -168,6 +168,7 @@ pub use ask::{Ask, AskFuture};
 #[cfg(feature = "futures")]
 pub use attach::{Attached, StreamMessage};
 pub use builder::SystemBuilder;
+pub use circle::{Circle, CircleActor};
 pub use context::Context;
 pub use dam::{Dam, DamBuilder, DamError, DamGauge};
 pub use dead_letter::DeadLetter;

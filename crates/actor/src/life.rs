@@ -96,6 +96,7 @@ impl<A: Actor> Body<A> {
         reason: String,
     ) {
         let core = cell.core();
+        core.asking.take();
         let interrupted = self.handling.take();
         let message = handled.as_ref().or(interrupted.as_ref());
         let failure = Failure {
@@ -211,6 +212,7 @@ impl<A: Actor> Body<A> {
         core.take_no_children();
         core.mailbox.close();
         self.drop_suspended();
+        core.asking.take();
         // SAFETY: this thread runs the actor.
         unsafe { outbox::drop_sources(core) };
         self.shed_handling(core);

@@ -3,7 +3,7 @@
 use freeboard_meter::{CurrentRun, LongRunSnapshot};
 use freeboard_sched::{Collapse, Observer};
 
-use crate::{catch_panic, circles::CircleSearch};
+use crate::catch_panic;
 
 type Told<T> = Box<dyn Fn(&T) + Send + Sync>;
 
@@ -12,7 +12,6 @@ type Told<T> = Box<dyn Fn(&T) + Send + Sync>;
 pub(crate) struct Observers {
     pub(crate) on_long_run: Option<Told<LongRunSnapshot>>,
     pub(crate) on_collapse: Option<Told<Collapse>>,
-    pub(crate) circles: Option<CircleSearch>,
 }
 
 impl Observer for Observers {
@@ -72,18 +71,6 @@ impl Observer for Observers {
                 "all threads are blocked while actors wait, and no further thread can be had",
             );
         });
-    }
-
-    fn second(&self) {
-        let Some(circles) = &self.circles else { return };
-        for circle in circles.step() {
-            catch_panic::call(|| {
-                tracing::warn!(
-                    circle,
-                    "actors ask each other in a circle: none of them gets its reply",
-                );
-            });
-        }
     }
 }
 

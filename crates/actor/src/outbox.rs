@@ -222,9 +222,9 @@ pub(crate) unsafe fn unmuted(core: &Core) {
     if let Some(waiting) = unsafe { (*core.outbox()).as_mut() }.and_then(|it| it.waiting.as_mut()) {
         // The signal of an earlier registration may come late.
         waiting.is_granted = waiting.target.waiters.poll(waiting.key, None) != Wait::Waiting;
-        if waiting.is_granted {
-            wait_graph::remove(core.id());
-        }
+        // Without a grant, an ask may have closed a circle with this edge: `settle` tries again to mute.
+        waiting.is_muted = false;
+        wait_graph::unmute(core);
     }
 }
 
@@ -377,7 +377,7 @@ impl Outbox {
     /// Gives up the registration, or an unused grant.
     fn leave_line(&mut self, core: &Core) {
         if let Some(waiting) = self.waiting.take() {
-            wait_graph::remove(core.id());
+            wait_graph::unmute(core);
             if waiting.target.waiters.finish(&waiting.target, waiting.key) {
                 waiting.target.signal(core::WAITERS);
             }
@@ -392,7 +392,7 @@ impl Outbox {
         let (lane, wanted) = (first.lane, first.wanted());
         let target = first.target.clone();
         // The edge first: the grant of capacity removes it.
-        let is_muted = wait_graph::insert(core.id(), target.id());
+        let is_muted = wait_graph::mute(core, &target);
         let key = match self.waiting.take() {
             Some(old) => waiters
                 .requeue(&target, old.key, waiter, wanted)
@@ -400,7 +400,7 @@ impl Outbox {
             None => waiters.register(&target, lane, waiter, wanted),
         };
         let Some(key) = key else {
-            wait_graph::remove(core.id());
+            wait_graph::unmute(core);
             return None;
         };
         target.signal(core::WAITERS);
@@ -423,7 +423,7 @@ impl Outbox {
             return Settled::Muted;
         };
         if !waiting.is_muted {
-            waiting.is_muted = wait_graph::insert(core.id(), waiting.target.id());
+            waiting.is_muted = wait_graph::mute(core, &waiting.target);
         }
         if waiting.is_muted {
             Settled::Muted

@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
     ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use freeboard_meter::TypeSnapshot;
@@ -19,6 +19,16 @@ use crate::{
     ledger::Ledger,
     sync::{AtomicUsize, Ordering},
 };
+
+/// The registries of all systems of the process.
+static ALL: Mutex<Vec<Weak<Registry>>> = Mutex::new(Vec::new());
+
+/// The living actor with this key, in whichever system it is.
+pub(crate) fn find_anywhere(key: ActorKey) -> Option<CoreRef> {
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    all.iter()
+        .find_map(|registry| registry.upgrade()?.find(key))
+}
 
 #[derive(Default)]
 struct Shard {
@@ -52,11 +62,15 @@ impl Shard {
 }
 
 impl Registry {
-    pub(crate) fn new() -> Self {
-        Self {
+    pub(crate) fn new() -> Arc<Self> {
+        let new = Arc::new(Self {
             shards: std::array::from_fn(|_| Mutex::new(Shard::default())),
             delivering: AtomicUsize::new(0),
-        }
+        });
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|registry| registry.strong_count() > 0);
+        all.push(Arc::downgrade(&new));
+        new
     }
 
     fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
@@ -182,6 +196,10 @@ impl Registry {
             let mut shard = self.lock(shard);
             shard.is_closed = true;
             delivering.extend(std::mem::take(&mut shard.delivering).into_values());
+            // Under the lock: an ask that is dropped elsewhere removes its edge through `find_anywhere`, or it is here.
+            for (_, cell) in &shard.cells {
+                cell.asking.take();
+            }
             left.extend(
                 std::mem::take(&mut shard.cells)
                     .into_iter()

@@ -467,7 +467,7 @@ impl<A: Actor> Body<A> {
     fn finish_suspended(&mut self, core: &Core) -> Option<Handling> {
         self.drop_suspended();
         // An ask that the future moved elsewhere no longer belongs to this actor.
-        core.set_asking(None);
+        core.asking.take();
         let handling = self.handling.take();
         if let Some(lane) = handling.as_ref().and_then(Handling::lane) {
             core.mailbox.lane(lane).gauges.handled.bump(1);

@@ -379,10 +379,8 @@ impl<'a> Waits<'a> {
             progress += handled(&child) + 1;
             descendants.extend(child.children());
         }
-        if let Some(last) = wait_graph::chain(core.id()).last() {
-            let cells = self.system.registry.cells();
-            let target = cells.iter().find(|cell| cell.id() == last);
-            progress += target.map_or(0, |target| handled(target));
+        if let Some(last) = wait_graph::last_muted_for(core) {
+            progress += handled(&last);
         }
         progress
     }

@@ -41,7 +41,7 @@ pub enum StartError {
     Failed(String),
     /// It has terminated.
     #[error("the actor has terminated")]
-    Terminated,
+    Exited,
     /// [`Start::wait`] in a handler would have blocked the last thread that could run other actors: see
     /// [`crate::SystemBuilder::threads_max`]. Also returned when the system ends meanwhile.
     #[error("no thread would be left to run other actors")]
@@ -151,7 +151,7 @@ impl Start {
     fn poll_started(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StartError>> {
         self.0.poll_recv(context).map(|outcome| match outcome {
             Some(outcome) => outcome.map_err(StartError::Failed),
-            None => Err(StartError::Terminated),
+            None => Err(StartError::Exited),
         })
     }
 }

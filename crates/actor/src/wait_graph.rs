@@ -1,15 +1,28 @@
-//! The wait-for graph of muted actors, for all systems of the process, because an actor may send to an actor of
-//! another system.
+//! The wait-for graph: for which actor each actor waits. For all systems of the process, because an actor may send to an
+//! actor of another system.
 //!
-//! Each muted actor waits for one other, so the graph is a function, stored in shards by the waiting actor's id.
-//! An edge that would close a circle is removed again.
+//! An actor has up to two edges, both in its core ([`Edge`]). Its *ask edge* leads to the actor whose reply its handler
+//! awaits; its *mute edge* leads to the actor for whose lane it is muted. Only the thread that runs the actor adds
+//! edges.
 //!
-//! **No circle is missed.** An actor inserts its own edge first, then follows the edges from its target, reading
-//! each under its shard's lock. Among actors that close a circle at the same time, consider the one whose insertion
-//! comes last: all other edges of the circle exist when it walks, so it finds itself. (An edge that is about to be
-//! removed may make two actors give up. Both keep handling messages and try again.)
+//! - An ask that closes a circle of ask edges fails at once: [`Circle`].
+//! - Muting that would close a circle of any edges does not happen: the actor keeps handling messages.
+//! - An ask that closes a circle with mute edges makes the muted actors of the circle try again to mute, which they
+//!   then do not. So the circle resolves, and no ask fails.
 //!
-//! A walk is as long as the chain of muted actors behind the target: one read if the target is not muted.
+//! **No circle is missed.** An actor adds its own edge first, then follows the edges from its target; [`Edge`] has the
+//! proof. (Two actors that close a circle at the same time may both give up.)
+//!
+//! **No ask fails without a circle.** An ask edge counts only while its ask is awaited: its slot says when the reply was
+//! sent or deferred, and both happen before the actor that replied adds its next edge. The walk finds a path of ask
+//! edges from the target back to the asker, and then reads its edges again, the last one first. The last one leads to the
+//! asker, which runs nothing but this walk, so it cannot reply: once that edge was seen to be awaited, it stays so, unless
+//! its asker gives up. So its asker stays suspended, and the edge before it stays, too, and so on: after the last read,
+//! all edges of the path exist at the same time.
+//!
+//! **An actor that awaits several asks at once** has no ask edge, because it may continue after one of them.
+//!
+//! A walk is as long as the chain of waiting actors behind the target: two reads if the target does not wait.
 //!
 //! A second relation stores for which actors each actor holds messages in its outbox. It covers more: an actor may
 //! hold messages for several others, also while it runs. A shutdown keeps those receivers open. An entry is added
@@ -17,72 +30,164 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ptr::NonNull,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::id::ActorId;
+use freeboard_queue::oneshot::SlotHead;
+
+use crate::{
+    circle::{Circle, CircleActor},
+    core::{self, Core},
+    core_ref::{CoreRef, Head},
+    id::ActorId,
+};
+
+/// The longest circle of asks that is found.
+const CIRCLE_ACTORS_MAX: usize = 1_000;
+
+/// Adds the edge of an ask from `asker`, which this thread runs, to `target`. Returns the circle that it closes; the
+/// caller then gives the ask up. The slot's note is the target's pointer.
+///
+/// # Safety
+/// `asker` awaits the slot's ask. Slot and target are valid until the edge is removed.
+#[inline]
+pub(crate) unsafe fn add_ask(
+    asker: &Core,
+    target: &Core,
+    slot: NonNull<SlotHead>,
+) -> Option<Box<Circle>> {
+    // SAFETY: the caller's promise.
+    let is_only = unsafe { asker.asking.add(slot) };
+    let ends_here = target.asking.is_clear() && target.muted_for.is_clear();
+    if !is_only || ends_here && target.id() != asker.id() {
+        return None;
+    }
+    closed_circle(asker, target)
+}
+
+#[cold]
+fn closed_circle(asker: &Core, target: &Core) -> Option<Box<Circle>> {
+    let mut path = vec![CoreRef::of(target)];
+    let mut meets_muted = false;
+    while let Some(last) = path.last().filter(|it| it.id() != asker.id()) {
+        meets_muted |= !last.muted_for.is_clear();
+        match asked_by(last) {
+            Some(next) if path.len() < CIRCLE_ACTORS_MAX => path.push(next),
+            _ => {
+                if meets_muted {
+                    unmute_circles(asker, target);
+                }
+                return None;
+            }
+        }
+    }
+    let is_edge = |pair: &[CoreRef]| asked_by(&pair[0]).is_some_and(|it| it.id() == pair[1].id());
+    if !path.windows(2).rev().all(is_edge) {
+        return None;
+    }
+    path.rotate_right(1);
+    let describe = |core: &CoreRef| CircleActor {
+        id: core.id(),
+        name: core.options().name.as_deref().map(str::to_owned),
+        actor_type: core.type_name(),
+    };
+    let actors = path.iter().map(describe).collect();
+    Some(Box::new(Circle { actors }))
+}
+
+/// The actor whose reply this one awaits.
+pub(crate) fn asked_by(core: &Core) -> Option<CoreRef> {
+    let read = |slot: NonNull<SlotHead>| {
+        // SAFETY: `add_ask`: the slot is valid until the edge is removed, which waits for this read.
+        let slot = unsafe { slot.as_ref() };
+        let target = NonNull::new(slot.note().cast::<Head>())?;
+        // SAFETY: as above, the target is referenced until then, and the note is its own pointer.
+        slot.is_awaited()
+            .then(|| unsafe { CoreRef::of_head(target) })
+    };
+    core.asking.follow(read).flatten()
+}
+
+/// The actor for which this one is muted.
+pub(crate) fn muted_for(core: &Core) -> Option<CoreRef> {
+    // SAFETY: the edge owns a reference, which it gives up only after this read.
+    core.muted_for
+        .follow(|head| unsafe { CoreRef::of_head(head) })
+}
+
+/// Whether any edges lead from one actor to another; adds the muted actors on the way to `muted`.
+fn leads_to(from: &Core, to: &Core, muted: &mut Vec<CoreRef>) -> bool {
+    let mut visited = HashSet::new();
+    let mut to_visit = vec![CoreRef::of(from)];
+    let mut is_reached = false;
+    while let Some(at) = to_visit.pop() {
+        if at.id() == to.id() {
+            is_reached = true;
+        } else if visited.insert(at.id()) {
+            to_visit.extend(asked_by(&at));
+            if let Some(next) = muted_for(&at) {
+                to_visit.push(next);
+                muted.push(at);
+            }
+        }
+    }
+    is_reached
+}
+
+/// Makes the actors that are muted in circles with this ask try again to mute: they find the circle, and do not.
+fn unmute_circles(asker: &Core, target: &Core) {
+    let mut muted = Vec::new();
+    if leads_to(target, asker, &mut muted) {
+        muted.iter().for_each(|core| core.signal(core::UNMUTE));
+    }
+}
+
+/// Adds the mute edge from `waiting`, which this thread runs and which has none, to `target`, unless that closes a
+/// circle.
+pub(crate) fn mute(waiting: &Core, target: &Core) -> bool {
+    if target.id() == waiting.id() {
+        return false;
+    }
+    // SAFETY: the edge owns the reference; `unmute` drops it after the edge is removed.
+    unsafe { waiting.muted_for.add(CoreRef::of(target).into_head()) };
+    if target.asking.is_clear() && target.muted_for.is_clear() {
+        return true;
+    }
+    let closes_circle = leads_to(target, waiting, &mut Vec::new());
+    if closes_circle {
+        unmute(waiting);
+    }
+    !closes_circle
+}
+
+/// Removes the mute edge of an actor that this thread runs, if it has one.
+pub(crate) fn unmute(waiting: &Core) {
+    if let Some(head) = waiting.muted_for.take() {
+        // SAFETY: `mute` made it of a reference, which the edge owned.
+        drop(unsafe { CoreRef::first(head) });
+    }
+}
+
+/// The last actor of the chain of actors that `waiting` is muted for, directly and indirectly.
+pub(crate) fn last_muted_for(waiting: &Core) -> Option<CoreRef> {
+    let next = |at: &CoreRef| muted_for(at);
+    // Bounded, because the chain may change meanwhile.
+    std::iter::successors(muted_for(waiting), next)
+        .take(10_000)
+        .last()
+}
 
 const SHARDS: u64 = 64;
 
-type Shards<T> = [Mutex<Option<HashMap<ActorId, T>>>; SHARDS as usize];
-type Shard<T> = MutexGuard<'static, Option<HashMap<ActorId, T>>>;
+type Shard = Option<HashMap<ActorId, Vec<ActorId>>>;
 
-static WAITS_FOR: Shards<ActorId> = [const { Mutex::new(None) }; SHARDS as usize];
-static HOLDS_FOR: Shards<Vec<ActorId>> = [const { Mutex::new(None) }; SHARDS as usize];
+static HOLDS_FOR: [Mutex<Shard>; SHARDS as usize] = [const { Mutex::new(None) }; SHARDS as usize];
 
-fn lock_in<T>(shards: &'static Shards<T>, actor: ActorId) -> Shard<T> {
-    shards[(actor.get() % SHARDS) as usize]
+fn lock(sender: ActorId) -> MutexGuard<'static, Shard> {
+    HOLDS_FOR[(sender.get() % SHARDS) as usize]
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-}
-
-fn lock(waiting: ActorId) -> Shard<ActorId> {
-    lock_in(&WAITS_FOR, waiting)
-}
-
-/// Adds the edge from `waiting` to `target`, unless that closes a circle.
-pub(crate) fn insert(waiting: ActorId, target: ActorId) -> bool {
-    if target == waiting {
-        return false;
-    }
-    lock(waiting)
-        .get_or_insert_default()
-        .insert(waiting, target);
-    // Brent's method: a circle that does not lead back here is about to be removed by one of its actors.
-    let (mut at, mut anchor) = (target, target);
-    let (mut steps, mut steps_max) = (0_u64, 1_u64);
-    loop {
-        let next = lock(at).as_ref().and_then(|edges| edges.get(&at).copied());
-        match next {
-            None => return true,
-            Some(next) if next == waiting => {
-                remove(waiting);
-                return false;
-            }
-            Some(next) if next == anchor => return true,
-            Some(next) => at = next,
-        }
-        steps += 1;
-        if steps == steps_max {
-            anchor = at;
-            steps_max *= 2;
-            steps = 0;
-        }
-    }
-}
-
-/// The chain of actors that `waiting` is muted for, directly and indirectly.
-pub(crate) fn chain(waiting: ActorId) -> impl Iterator<Item = ActorId> {
-    let next = |at: &ActorId| lock(*at).as_ref().and_then(|edges| edges.get(at).copied());
-    // Bounded, because the chain may change meanwhile.
-    std::iter::successors(next(&waiting), next).take(10_000)
-}
-
-/// Removes the edge of `waiting`.
-pub(crate) fn remove(waiting: ActorId) {
-    if let Some(edges) = lock(waiting).as_mut() {
-        edges.remove(&waiting);
-    }
 }
 
 /// The entry that the outbox of `sender` holds messages for `target`; its drop removes it.
@@ -93,7 +198,7 @@ pub(crate) struct Holding {
 
 impl Holding {
     pub(crate) fn new(sender: ActorId, target: ActorId) -> Self {
-        let mut shard = lock_in(&HOLDS_FOR, sender);
+        let mut shard = lock(sender);
         let held = shard.get_or_insert_default().entry(sender).or_default();
         held.push(target);
         Self { sender, target }
@@ -102,7 +207,7 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        let mut shard = lock_in(&HOLDS_FOR, self.sender);
+        let mut shard = lock(self.sender);
         let Some(senders) = shard.as_mut() else {
             return;
         };
@@ -122,7 +227,7 @@ pub(crate) fn held_for(senders: impl Iterator<Item = ActorId>) -> HashSet<ActorI
     let mut to_visit: Vec<ActorId> = senders.collect();
     let mut found = HashSet::new();
     while let Some(sender) = to_visit.pop() {
-        let shard = lock_in(&HOLDS_FOR, sender);
+        let shard = lock(sender);
         let held = shard.as_ref().and_then(|senders| senders.get(&sender));
         let targets = held.into_iter().flatten();
         to_visit.extend(targets.filter(|target| found.insert(**target)));

@@ -12,9 +12,6 @@ use tracing::{Event, Metadata, Subscriber, span};
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Circles of asks that were logged.
-static CIRCLES: AtomicU64 = AtomicU64::new(0);
-
 struct Panics;
 
 fn panic_on_purpose() -> ! {
@@ -36,10 +33,7 @@ impl Subscriber for Panics {
 
     fn record_follows_from(&self, _span: &span::Id, _follows: &span::Id) {}
 
-    fn event(&self, event: &Event<'_>) {
-        if event.metadata().fields().field("circle").is_some() {
-            CIRCLES.fetch_add(1, Ordering::SeqCst);
-        }
+    fn event(&self, _event: &Event<'_>) {
         panic_on_purpose()
     }
 
@@ -164,32 +158,4 @@ fn a_message_that_is_logged_is_a_dead_letter() {
     told.wait_len(1);
     assert_eq!(count_of(&system.dead_letters(), "stopped"), 10);
     check_works(&system);
-}
-
-#[test]
-fn a_circle_of_asks_is_survived() {
-    let runs = Notes::default();
-    let seen = runs.clone();
-    let system = lone_worker(4)
-        .long_run(Duration::from_millis(1))
-        .on_long_run(move |run| seen.push(run.run.actor))
-        .build()
-        .expect("valid settings");
-    let scripted = probe(&system).0;
-    act_async(&scripted, |cx| {
-        let itself = cx.actor_ref();
-        Box::pin(async move { drop(itself.ask(1_u64).await) })
-    });
-    eventually("the circle is logged", || {
-        CIRCLES.load(Ordering::SeqCst) > 0
-    });
-    // The monitor goes on.
-    let (actor, gate, _) = held(&system, SpawnOptions::new());
-    eventually("its long run is seen", || {
-        runs.all().contains(&actor.id().get())
-    });
-    gate.open();
-    check_works(&system);
-    scripted.stop();
-    ended(&scripted);
 }

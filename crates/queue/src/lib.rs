@@ -16,6 +16,7 @@
 mod barrier;
 mod block;
 mod consumer;
+mod edge;
 mod lane;
 mod locked;
 #[cfg(all(loom, test))]
@@ -29,6 +30,7 @@ mod sync;
 use std::{fmt, ptr::NonNull};
 
 pub use barrier::Barrier;
+pub use edge::Edge;
 pub use lane::Lane;
 pub use locked::LockedLane;
 pub use permit::Permit;

@@ -1,11 +1,14 @@
-//! The one-shot channel under loom: each pair of send, drop, poll and poll with another waker.
+//! The one-shot channel under loom: each pair of send, drop, poll and poll with another waker. The edges of wait-for
+//! graphs.
 
 use std::{
+    ptr::NonNull,
     sync::Arc as StdArc,
     task::{Context, Poll, Wake, Waker},
 };
 
 use loom::{
+    cell::UnsafeCell,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -13,7 +16,10 @@ use loom::{
     thread,
 };
 
-use crate::oneshot::{self, Receiver};
+use crate::{
+    Edge,
+    oneshot::{self, Receiver},
+};
 
 /// Counts its wakes.
 struct Wakes(AtomicUsize);
@@ -127,4 +133,105 @@ fn the_sender_sees_that_nobody_waits() {
         assert!(!was_closed || sent.is_err(), "closed, and yet sent");
         dropping.join().unwrap();
     });
+}
+
+/// Two owners whose edges close a circle at the same time: at least one sees it. A pointee that is read is valid: its
+/// owner writes it after the edge is cleared, which loom would report.
+#[test]
+fn edges() {
+    struct Node {
+        edge: Edge<UnsafeCell<usize>>,
+        pointee: Box<UnsafeCell<usize>>,
+    }
+    // SAFETY: as the protocol says, which loom checks.
+    unsafe impl Sync for Node {}
+    // SAFETY: as above.
+    unsafe impl Send for Node {}
+
+    loom::model(|| {
+        let node = |to| {
+            Arc::new(Node {
+                edge: Edge::default(),
+                pointee: Box::new(UnsafeCell::new(to)),
+            })
+        };
+        let nodes = [node(1), node(0)];
+        let wait = |nodes: &[Arc<Node>; 2], own: usize| {
+            let (mine, other) = (&nodes[own], &nodes[1 - own]);
+            let pointee = NonNull::from(&*mine.pointee);
+            // SAFETY: the node outlives the edge.
+            assert!(unsafe { mine.edge.add(pointee) });
+            // SAFETY: the pointer is valid until the edge is cleared.
+            let read =
+                |it: NonNull<UnsafeCell<usize>>| unsafe { it.as_ref() }.with(|it| unsafe { *it });
+            let is_circle = other.edge.follow(read) == Some(own);
+            mine.edge.remove(pointee);
+            // SAFETY: nobody reads it any more.
+            mine.pointee.with_mut(|it| unsafe { *it = 2 });
+            is_circle
+        };
+        let shared = nodes.clone();
+        let other = thread::spawn(move || wait(&shared, 1));
+        let first = wait(&nodes, 0);
+        let second = other.join().expect("no panic");
+        // The first one may have finished before the other began.
+        let _ = (first, second);
+    });
+}
+
+/// The same without an end: one of the two sees the other.
+#[test]
+fn circles() {
+    loom::model(|| {
+        let nodes: [Arc<(Edge<u32>, u32)>; 2] = [(); 2].map(|()| Arc::new((Edge::default(), 0)));
+        let wait = |nodes: &[Arc<(Edge<u32>, u32)>; 2], own: usize| {
+            // SAFETY: the nodes outlive the edges.
+            unsafe { nodes[own].0.add(NonNull::from(&nodes[1 - own].1)) };
+            nodes[1 - own].0.follow(|_| ()).is_some()
+        };
+        let shared = nodes.clone();
+        let other = thread::spawn(move || wait(&shared, 1));
+        let first = wait(&nodes, 0);
+        assert!(
+            first || other.join().expect("no panic"),
+            "nobody sees the circle"
+        );
+    });
+}
+
+/// B asks A. A defers the reply, or sends it, and then asks C; C asks B. There is no circle, and C, which reads B's edge,
+/// A's, and then B's again, does not see one.
+#[test]
+fn deferred_replies() {
+    for sends in [false, true] {
+        loom::model(move || {
+            let (tx, rx) = oneshot::channel::<u32>();
+            let slot = rx.head().expect("it is open");
+            let (a, b) = (Arc::new(Edge::<u32>::default()), Edge::default());
+            // SAFETY: the receiver lives until the end.
+            unsafe { b.add(slot) };
+            let (edge, target) = (a.clone(), Arc::new(0));
+            let asked = target.clone();
+            let replies = thread::spawn(move || {
+                let kept = if sends {
+                    drop(tx.send(1));
+                    None
+                } else {
+                    tx.defer();
+                    Some(tx)
+                };
+                // SAFETY: the target lives until the end.
+                unsafe { edge.add(NonNull::from(&*asked)) };
+                kept
+            });
+            // SAFETY: the slot is valid while it is read.
+            let is_awaited =
+                || b.follow(|slot| unsafe { slot.as_ref() }.is_awaited()) == Some(true);
+            let is_circle = is_awaited() && a.follow(|_| ()).is_some() && is_awaited();
+            assert!(!is_circle, "a circle that never was");
+            drop(replies.join().expect("no panic"));
+            b.remove(slot);
+            drop((rx, target));
+        });
+    }
 }

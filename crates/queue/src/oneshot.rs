@@ -5,7 +5,11 @@
 //!                DONE    the sender has sent, or will never send
 //!                VALUE   set with DONE: the value is present
 //!                SENDER_GONE, RECEIVER_GONE   that side no longer touches the memory
+//!                DEFERRED   the sender was moved elsewhere
 //! ```
+//!
+//! DEFERRED and the receiver's note do not take part in the protocol: they are for those who follow the wait-for graph
+//! of asks ([`SlotHead`]).
 //!
 //! Both sides share one piece of pooled memory. Either side may be dropped while the other sends, polls or is dropped:
 //! a deadline or a `select!` drops the receiver at any moment.
@@ -39,7 +43,7 @@ use std::{
 
 use crate::{
     memory,
-    sync::{AtomicU32, Ordering, UnsafeCell},
+    sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell},
 };
 
 const WAKER: u32 = 1;
@@ -47,9 +51,32 @@ const DONE: u32 = 1 << 1;
 const VALUE: u32 = 1 << 2;
 const SENDER_GONE: u32 = 1 << 3;
 const RECEIVER_GONE: u32 = 1 << 4;
+const DEFERRED: u32 = 1 << 5;
 
-struct Slot<T> {
+/// The part of a slot that does not depend on the value's type, valid until the receiver is dropped or ready.
+pub struct SlotHead {
     state: AtomicU32,
+    /// The receiver's.
+    note: AtomicPtr<()>,
+}
+
+impl SlotHead {
+    /// Whether nothing was sent yet, and the sender is still where it was delivered.
+    pub fn is_awaited(&self) -> bool {
+        // Ordering: Acquire: a later read of another slot comes after it.
+        self.state.load(Ordering::Acquire) & (DONE | DEFERRED) == 0
+    }
+
+    /// The note of [`Receiver::set_note`], or null.
+    pub fn note(&self) -> *mut () {
+        // Ordering: Relaxed: the reader has acquired the pointer to this slot after the note was written.
+        self.note.load(Ordering::Relaxed)
+    }
+}
+
+#[repr(C)]
+struct Slot<T> {
+    head: SlotHead,
     waker: UnsafeCell<MaybeUninit<Waker>>,
     value: UnsafeCell<MaybeUninit<T>>,
 }
@@ -61,7 +88,10 @@ impl<T> Slot<T> {
         // SAFETY: the memory is large enough, aligned and nobody else's.
         unsafe {
             slot.write(Self {
-                state: AtomicU32::new(0),
+                head: SlotHead {
+                    state: AtomicU32::new(0),
+                    note: AtomicPtr::new(std::ptr::null_mut()),
+                },
                 waker: UnsafeCell::new(MaybeUninit::uninit()),
                 value: UnsafeCell::new(MaybeUninit::uninit()),
             });
@@ -129,7 +159,14 @@ impl<T> Sender<T> {
     #[inline]
     pub fn is_closed(&self) -> bool {
         // Ordering: Relaxed, a hint; `complete` decides.
-        self.slot().state.load(Ordering::Relaxed) & RECEIVER_GONE != 0
+        self.slot().head.state.load(Ordering::Relaxed) & RECEIVER_GONE != 0
+    }
+
+    /// Says that the sender leaves the actor to which it was delivered: whoever waits for the value no longer waits for
+    /// that actor. Call it before the actor waits for anything.
+    pub fn defer(&self) {
+        // Ordering: Release, so that it comes before the edge that the actor sets next.
+        self.slot().head.state.fetch_or(DEFERRED, Ordering::Release);
     }
 
     /// Sends the value and wakes the receiver.
@@ -158,18 +195,23 @@ impl<T> Sender<T> {
     unsafe fn complete(pointer: NonNull<Slot<T>>, value_bit: u32) -> Option<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
-        // Ordering: Release: the receiver that finds DONE sees the value. Relaxed on failure: `complete_seen` acquires.
-        let unseen = slot.state.compare_exchange(
-            0,
-            DONE | SENDER_GONE | value_bit,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
-        match unseen {
-            Ok(_) => None,
-            // SAFETY: the caller's promise.
-            Err(_) => unsafe { Self::complete_seen(pointer, value_bit) },
+        let state = &slot.head.state;
+        // Ordering: Release: the receiver that finds DONE sees the value. Relaxed on failure, and for the load, which
+        // saves a failing exchange: `complete_seen` acquires.
+        let is_unseen = state.load(Ordering::Relaxed) == 0
+            && state
+                .compare_exchange(
+                    0,
+                    DONE | SENDER_GONE | value_bit,
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                )
+                .is_ok();
+        if is_unseen {
+            return None;
         }
+        // SAFETY: the caller's promise.
+        unsafe { Self::complete_seen(pointer, value_bit) }
     }
 
     /// The receiver has stored a waker, or is gone.
@@ -180,7 +222,7 @@ impl<T> Sender<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         // Ordering: AcqRel: releases the value, acquires the receiver's waker.
-        let before = slot.state.fetch_or(DONE | value_bit, Ordering::AcqRel);
+        let before = slot.head.state.fetch_or(DONE | value_bit, Ordering::AcqRel);
         if before & RECEIVER_GONE != 0 {
             // SAFETY: rule 1: the receiver was gone before DONE, so the value is ours; rule 3.
             return unsafe {
@@ -192,7 +234,7 @@ impl<T> Sender<T> {
         // SAFETY: rule 2: DONE over WAKER makes the waker ours.
         let waker = (before & WAKER != 0).then(|| unsafe { slot.take_waker() });
         // Ordering: AcqRel: our accesses come before the receiver frees, or its accesses before we do.
-        let before = slot.state.fetch_or(SENDER_GONE, Ordering::AcqRel);
+        let before = slot.head.state.fetch_or(SENDER_GONE, Ordering::AcqRel);
         if before & RECEIVER_GONE != 0 {
             // SAFETY: rule 3: the receiver has taken the value, and is gone.
             unsafe { Slot::free(pointer) };
@@ -213,6 +255,26 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
+    /// The slot's head, unless this side has ended.
+    pub fn head(&self) -> Option<NonNull<SlotHead>> {
+        self.0.map(NonNull::cast)
+    }
+
+    /// Leaves a note for those who read the slot's head.
+    pub fn set_note(&self, note: *mut ()) {
+        if let Some(pointer) = self.0 {
+            // SAFETY: rule 3: this side is not gone.
+            let slot = unsafe { pointer.as_ref() };
+            // Ordering: Relaxed, as in `SlotHead::note`.
+            slot.head.note.store(note, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends this side, as its drop does: the value is no longer wanted.
+    pub fn close(&mut self) {
+        drop(Self(self.0.take()));
+    }
+
     /// The value, or `None` if the sender was dropped without one. Until then the call stores the context's waker, in
     /// place of that of an earlier poll, and the sender wakes it.
     ///
@@ -224,7 +286,7 @@ impl<T> Receiver<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         // Ordering: Acquire pairs with the sender's Release: the value is visible.
-        let state = slot.state.load(Ordering::Acquire);
+        let state = slot.head.state.load(Ordering::Acquire);
         if state & DONE == 0 && self.register(slot, state, context.waker()) {
             return Poll::Pending;
         }
@@ -255,7 +317,7 @@ impl<T> Receiver<T> {
         // SAFETY: rule 2: WAKER is clear.
         slot.waker.with_mut(|cell| unsafe { (*cell).write(waker) });
         // Ordering: AcqRel: releases the waker; acquires the value if it was sent meanwhile.
-        let before = slot.state.fetch_or(WAKER, Ordering::AcqRel);
+        let before = slot.head.state.fetch_or(WAKER, Ordering::AcqRel);
         if before & DONE == 0 {
             return true;
         }
@@ -267,7 +329,7 @@ impl<T> Receiver<T> {
     /// Takes the stored waker back. `None` if the sender is done and owns it.
     fn unregister(&self, slot: &Slot<T>) -> Option<Waker> {
         // Ordering: AcqRel: our later writes come after it, and with DONE the value is visible.
-        let before = slot.state.fetch_and(!WAKER, Ordering::AcqRel);
+        let before = slot.head.state.fetch_and(!WAKER, Ordering::AcqRel);
         // SAFETY: rule 2: WAKER is clear again, without DONE.
         (before & DONE == 0).then(|| unsafe { slot.take_waker() })
     }
@@ -278,12 +340,12 @@ impl<T> Receiver<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         // Ordering: Acquire, as in `poll_recv`; with SENDER_GONE it also orders the sender's accesses before ours.
-        let state = slot.state.load(Ordering::Acquire);
+        let state = slot.head.state.load(Ordering::Acquire);
         // SAFETY: rule 1: DONE with VALUE makes the value ours.
         let value = (state & VALUE != 0).then(|| unsafe { slot.take_value() });
         let is_alone = state & SENDER_GONE != 0
             // Ordering: AcqRel, as the sender's SENDER_GONE.
-            || slot.state.fetch_or(RECEIVER_GONE, Ordering::AcqRel) & SENDER_GONE != 0;
+            || slot.head.state.fetch_or(RECEIVER_GONE, Ordering::AcqRel) & SENDER_GONE != 0;
         if is_alone {
             // SAFETY: rule 3: both sides are gone; value and waker were taken.
             unsafe { Slot::free(pointer) };
@@ -298,18 +360,18 @@ impl<T> Drop for Receiver<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         // Ordering: Acquire, as in `poll_recv`.
-        let mut state = slot.state.load(Ordering::Acquire);
+        let mut state = slot.head.state.load(Ordering::Acquire);
         // Dropped last, because its drop may panic.
         let mut _waker = None;
         if state & (DONE | WAKER) == WAKER {
             // A sender that completes much later must not keep the receiver's task alive until then.
             _waker = self.unregister(slot);
             // Ordering: as above.
-            state = slot.state.load(Ordering::Acquire);
+            state = slot.head.state.load(Ordering::Acquire);
         }
         while state & DONE == 0 {
             // Ordering: AcqRel: our accesses come before the sender frees. Acquire on failure, as above.
-            match slot.state.compare_exchange(
+            match slot.head.state.compare_exchange(
                 state,
                 state | RECEIVER_GONE,
                 Ordering::AcqRel,

@@ -1,5 +1,26 @@
 //! All atomics and cells of this crate come from here, so that loom can replace them.
 
+/// Separates two SeqCst accesses whose order a proof needs. The language already orders them. Loom treats SeqCst loads
+/// and stores as acquire and release and models only fences, so it gets one here.
+#[inline(always)]
+pub(crate) fn fence_for_loom() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// Waits for another thread's few instructions. That thread may have lost its processor, so later calls yield.
+pub(crate) fn spin_or_yield(spins: &mut u32) {
+    *spins += 1;
+    if *spins < 64 && cfg!(not(loom)) {
+        spin_loop();
+        return;
+    }
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::thread::yield_now();
+}
+
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,

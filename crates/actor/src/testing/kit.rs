@@ -235,11 +235,12 @@ impl Kit {
             phase => state_name(phase),
         };
         let _ = write!(text, " {state}, {} messages", core.mailbox.depth());
-        if let Some(asked) = core.asking() {
-            let _ = write!(text, ", waits for the reply of #{}", number_of(asked.get()));
+        if let Some(asked) = wait_graph::asked_by(core) {
+            let number = number_of(asked.id().get());
+            let _ = write!(text, ", waits for the reply of #{number}");
         }
-        if let Some(target) = wait_graph::chain(core.id()).next() {
-            let number = number_of(target.get());
+        if let Some(target) = wait_graph::muted_for(core) {
+            let number = number_of(target.id().get());
             let _ = write!(text, ", waits for capacity in the mailbox of #{number}");
         }
         text

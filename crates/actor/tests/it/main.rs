@@ -13,6 +13,7 @@ mod async_handlers;
 mod attached;
 mod blocking;
 mod by_type;
+mod circles;
 mod collapse;
 mod common;
 mod dam;

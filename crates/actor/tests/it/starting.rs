@@ -66,7 +66,7 @@ fn a_started_actor_answers_at_once_and_a_starting_one_later() {
     assert_eq!(actor.wait_started().wait(), Ok(()));
     actor.stop();
     ended(&actor);
-    assert_eq!(actor.wait_started().wait(), Err(StartError::Terminated));
+    assert_eq!(actor.wait_started().wait(), Err(StartError::Exited));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_start_that_is_awaited_from_its_beginning_returns_the_first_error() {
         (panics.wait_started(), failed("a panic")),
         (fails.wait_started(), failed("an error")),
         (limited.wait_started(), failed("9 failures left")),
-        (stopped.wait_started(), Err(StartError::Terminated)),
+        (stopped.wait_started(), Err(StartError::Exited)),
     ];
     stopped.stop();
     gate.open();
@@ -186,10 +186,10 @@ fn the_end_of_the_system_ends_a_wait() {
     gate.open();
     assert!(block_on(wait).is_ok(), "it had started when it was stopped");
     shutdown.join().expect("no panic");
-    assert_eq!(late.wait_started().wait(), Err(StartError::Terminated));
+    assert_eq!(late.wait_started().wait(), Err(StartError::Exited));
     assert_eq!(
         system.spawn(Probe::default()).wait_started().wait(),
-        Err(StartError::Terminated)
+        Err(StartError::Exited)
     );
 }
 
@@ -197,7 +197,6 @@ fn the_end_of_the_system_ends_a_wait() {
 #[test]
 fn no_waiter_is_forgotten() {
     let seed = u64::from(std::process::id());
-    println!("seed {seed}");
     let system = system();
     let mut random = Random::new(seed);
     for _ in 0..2_000 {
@@ -211,7 +210,7 @@ fn no_waiter_is_forgotten() {
         thread::scope(|scope| {
             scope.spawn(move || drop(other.wait_started().wait()));
             let outcome = block_on(actor.wait_started());
-            assert!(!matches!(outcome, Err(StartError::NoThread)));
+            assert!(!matches!(outcome, Err(StartError::NoThread)), "seed {seed}");
             if is_stopped {
                 actor.stop();
             }

@@ -276,7 +276,7 @@ impl Records {
                 record.asked.store(ANSWERED, Ordering::SeqCst);
             }
             Err(AskError::Shed) => record.asked.store(SHED, Ordering::SeqCst),
-            Err(AskError::Expired) => {}
+            Err(AskError::Expired | AskError::Circle { unsent: None, .. }) => {}
             Err(AskError::Full(message)) => self.came_back(record, &message, Sent::Full),
             Err(error) => match error.into_inner() {
                 Some(message) => self.came_back(record, &message, Sent::Unsent),
