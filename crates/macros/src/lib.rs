@@ -77,7 +77,8 @@ use syn::{ItemImpl, parse_macro_input};
 /// are not handlers. An `async fn` with `&self` needs an actor that is `Sync`; with `&mut self` it does not.
 ///
 /// A parameter `Deferred<T>` makes the method a `DeferredHandler`: the reply has type `T` and is sent through the
-/// `Deferred`, now or later, so the method returns nothing. A second `Deferred` is a field.
+/// `Deferred`, now or later, so the method returns nothing. A `Deferred` that the message itself carries has the
+/// attribute `#[field]`.
 ///
 /// A parameter `&mut Context<Self>`, at any position, receives the context. All other parameters become fields of the
 /// message, so they need a name, and their types are owned: `String`, not `&str`. Methods have no type parameters of

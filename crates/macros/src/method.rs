@@ -97,11 +97,15 @@ impl Method {
             let FnArg::Typed(parameter) = input else {
                 continue;
             };
-            let value = argument_of(&parameter.ty, "Deferred");
+            let is_field = take_attribute(&mut parameter.attrs, "field");
+            let value = argument_of(&parameter.ty, "Deferred").filter(|_| !is_field);
             arguments.push(if is_context(&parameter.ty, self_ty) {
                 Argument::Context
-            } else if let Some(value) = value.filter(|_| reply.is_none()) {
-                reply = Some(value.clone());
+            } else if let Some(value) = value {
+                if reply.replace(value.clone()).is_some() {
+                    let text = "a handler has one reply: mark a `Deferred` that the message carries with `#[field]`";
+                    return Err(Error::new_spanned(parameter, text));
+                }
                 Argument::Deferred
             } else {
                 fields.push(Field::read(parameter)?);
@@ -190,6 +194,13 @@ impl Field {
             ty: Type::clone(&parameter.ty),
         })
     }
+}
+
+/// Whether there was an attribute of this name.
+fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> bool {
+    let count = attributes.len();
+    attributes.retain(|it| !it.path().is_ident(name));
+    attributes.len() < count
 }
 
 fn check_signature(signature: &Signature) -> Result<()> {

@@ -245,10 +245,8 @@ impl Promise {
         other.keep(reply).tell().expect("the other one lives");
     }
 
-    /// The first `Deferred` is the port of this message, the second one a field.
-    fn keep(&mut self, reply: Deferred<()>, asker: Deferred<u64>) {
+    fn keep(&mut self, #[field] asker: Deferred<u64>) {
         self.0.push(asker);
-        reply.reply(());
     }
 
     fn resolve(&mut self, value: u64) {
