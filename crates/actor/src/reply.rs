@@ -156,6 +156,8 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
     }
 
     fn into_deferred(self) -> Deferred<R> {
+        // Whoever holds the port may reply: the asker no longer waits for this actor.
+        self.sender.defer();
         Deferred::ask(self)
     }
 }
