@@ -423,18 +423,6 @@ impl<A: Actor> Context<A> {
         })
     }
 
-    /// Calls `fire` after `delay`, on the timer thread, unless the actor terminates or restarts first.
-    pub(crate) fn call_after(
-        &self,
-        delay: Duration,
-        fire: impl Fn(&ActorRef<A>) + Send + 'static,
-    ) -> io::Result<TimerKey> {
-        self.start_timer(delay, Repeats::No, move |to| {
-            fire(to);
-            None
-        })
-    }
-
     fn start_timer(
         &self,
         delay: Duration,
@@ -492,8 +480,9 @@ impl<A: Actor> Context<A> {
         delay: Duration,
         action: fn(&mut A, &mut Self),
     ) -> io::Result<TimerKey> {
-        self.call_after(delay, move |to| {
+        self.start_timer(delay, Repeats::No, move |to| {
             to.cell().core().notify(receives::action(action));
+            None
         })
     }
 

@@ -66,7 +66,12 @@ impl<A: Actor> Body<A> {
                 self.handle_lanes(cell, budget)
             };
             match pause {
-                Pause::Paused | Pause::Empty if self.has_notices => Pause::Attention,
+                // A notice that came meanwhile counts against this budget, too: see above.
+                Pause::Paused | Pause::Empty
+                    if self.has_notices || is_called(cell, Signals::none()) =>
+                {
+                    Pause::Attention
+                }
                 pause => pause,
             }
         }));
@@ -240,15 +245,12 @@ impl<A: Actor> Body<A> {
     /// Handles the queued notices, as far as the budget goes.
     fn handle_notices(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) {
         while self.has_notices && !is_called(cell, Signals::none()) {
-            let notice = cell
-                .core()
-                .lock_relations()
-                .as_mut()
-                .and_then(|relations| relations.notices.pop_front());
-            let Some(notice) = notice else {
+            let Some((notice, is_last)) = cell.core().next_notice() else {
                 self.has_notices = false;
                 return;
             };
+            // A later one signals again.
+            self.has_notices = !is_last;
             let mut notice = ManuallyDrop::new(notice);
             let type_name = notice.type_namer();
             // SAFETY: this thread owns the notice.

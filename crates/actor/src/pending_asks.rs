@@ -4,7 +4,7 @@
 //!   asking actor                                       asked actor
 //!   ask: closure ──> PendingAsks    message + AnswerPort ──> lane ──> handler
 //!   handler(closure(result)) <── ticket <── notice: ticket + result <──┘ replied, or the port was dropped
-//!                                     ^──── notice: ticket + Expired <── timer, if there is a deadline
+//!                                     ^──── notice: ticket + Expired <── the actor's timer, if there is a deadline
 //! ```
 //!
 //! The closure stays with the asking actor. So only the thread that runs this actor decides which notice comes first:
@@ -14,6 +14,9 @@
 //! A notice bypasses the mailbox, like the termination of a watched actor. So a reply does not wait behind queued
 //! messages, and actors that ask each other cannot block at full mailboxes. The number of notices is bounded by that of
 //! messages: each port sends one, when it is used up.
+//!
+//! An actor has one timer for all its asks. It is set only for a deadline before the one that it is set for, and when it
+//! fires, it looks through all pending asks. So most asks with a deadline neither set nor cancel a timer.
 
 use std::{
     any::{Any, TypeId},
@@ -50,6 +53,9 @@ pub const PENDING_ASKS_BOUND_MAX: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 20;
 
+/// The shortest time between two searches for expired asks: a deadline is reported at most so much later.
+const EXPIRY_INTERVAL_NS: u64 = 1_000_000;
+
 /// Identifies an ask of one actor: its index, and above it a number that only this ask has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ticket(u64);
@@ -64,9 +70,11 @@ struct PendingAsk {
     ticket: Ticket,
     /// The closure. One that captures nothing takes no allocation.
     into_message: Box<dyn Any + Send>,
-    timer: Option<TimerKey>,
+    /// On the clock; [`NO_DEADLINE_NS`] without a deadline, and once the notice of its expiry is queued.
+    expires_ns: u64,
+    expired: fn(Ticket) -> Envelope,
     /// Of the message whose handler asked: the handler of the reply has it, too.
-    deadline_ns: u64,
+    inherited_ns: u64,
 }
 
 /// An actor's asks that are not answered yet.
@@ -75,6 +83,8 @@ pub(crate) struct PendingAsks {
     asks: Slab<PendingAsk>,
     /// The number of the next ask. 44 bits: 20 days at ten million asks per second.
     next: u64,
+    /// The timer of [`Context::expire_asks`], and when it fires.
+    timer: Option<(TimerKey, u64)>,
 }
 
 impl PendingAsks {
@@ -82,15 +92,21 @@ impl PendingAsks {
         self.asks.is_empty()
     }
 
-    fn insert(&mut self, into_message: Box<dyn Any + Send>) -> Ticket {
+    fn insert(
+        &mut self,
+        into_message: Box<dyn Any + Send>,
+        expires_ns: u64,
+        expired: fn(Ticket) -> Envelope,
+    ) -> Ticket {
         let entry = self.asks.vacant_entry();
         let ticket = Ticket(self.next << INDEX_BITS | entry.key() as u64);
         self.next += 1;
         entry.insert(PendingAsk {
             ticket,
             into_message,
-            timer: None,
-            deadline_ns: current::deadline_ns(),
+            expires_ns,
+            expired,
+            inherited_ns: current::deadline_ns(),
         });
         ticket
     }
@@ -101,8 +117,9 @@ impl PendingAsks {
         (known == ticket).then(|| self.asks.remove(ticket.index()))
     }
 
-    /// Forgets all asks: their replies find no ticket. Their timers are cancelled with the actor's others.
+    /// Forgets all asks: their replies find no ticket. The timer is cancelled with the actor's others.
     pub(crate) fn clear(&mut self) {
+        self.timer = None;
         for (_, ask) in mem::take(&mut self.asks) {
             catch_panic::drop(ask.into_message);
         }
@@ -209,6 +226,11 @@ where
         unsafe { Envelope::new(Self::ROUTE, answer) }
     }
 
+    fn expired(ticket: Ticket) -> Envelope {
+        let result = Err(NoAnswer::Expired);
+        Self::notice(Answer { ticket, result })
+    }
+
     /// # Safety
     /// As [`Route::handle`].
     unsafe fn handle(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled {
@@ -224,7 +246,7 @@ where
             // Another notice came first, or a former life of the actor asked.
             return Handled::Done;
         };
-        let deadline_ns = ask.deadline_ns;
+        let deadline_ns = ask.inherited_ns;
         let _scope = (deadline_ns != NO_DEADLINE_NS).then(|| DeadlineScope::enter(deadline_ns));
         let into_message = ask.into_message.downcast::<F>();
         let into_message =
@@ -366,9 +388,9 @@ impl<A: Actor> Context<A> {
         if pending.asks.len() >= bound {
             return Err(TellError::TooManyAsks(msg));
         }
-        let ticket = pending.insert(Box::new(into_message));
-        let notice = AnswerRoute::<(A, M, B::Reply, F, N)>::notice;
-        if deadline_ns != NO_DEADLINE_NS && !self.set_ask_timer(ticket, deadline_ns, notice) {
+        let expired = AnswerRoute::<(A, M, B::Reply, F, N)>::expired;
+        let ticket = pending.insert(Box::new(into_message), deadline_ns, expired);
+        if deadline_ns != NO_DEADLINE_NS && !self.set_ask_timer(deadline_ns) {
             drop(self.take_ask(ticket));
             return Err(TellError::NoThread(msg));
         }
@@ -376,7 +398,7 @@ impl<A: Actor> Context<A> {
             asker: Some(CoreRef::of(self.cell().core())),
             ticket,
             deadline_ns,
-            notice,
+            notice: AnswerRoute::<(A, M, B::Reply, F, N)>::notice,
         };
         to.offer_with(lane, msg, port, OnFull::Wait)
             .map_err(|refused| {
@@ -389,31 +411,49 @@ impl<A: Actor> Context<A> {
             })
     }
 
-    /// Sets the timer that ends an ask. `false` without a thread for timers.
-    fn set_ask_timer<R: Send + 'static>(
-        &mut self,
-        ticket: Ticket,
-        deadline_ns: u64,
-        notice: fn(Answer<R>) -> Envelope,
-    ) -> bool {
-        let left = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
-        let expire = move |to: &ActorRef<A>| {
-            let result = Err(NoAnswer::Expired);
-            to.cell().core().notify(notice(Answer { ticket, result }));
+    /// Makes the actor look for expired asks at this time. `false` without a thread for timers.
+    fn set_ask_timer(&mut self, due_ns: u64) -> bool {
+        let Some(pending) = &self.asks else {
+            return false;
         };
-        let timer = self.call_after(left, expire).ok();
-        if let Some(pending) = &mut self.asks {
-            pending.asks[ticket.index()].timer = timer;
+        if pending.timer.is_some_and(|(_, set_ns)| set_ns <= due_ns) {
+            return true;
         }
-        timer.is_some()
+        let delay = Duration::from_nanos(due_ns.saturating_sub(clock::now_ns()));
+        let Ok(timer) = self.wake_after(delay, Self::expire_asks) else {
+            return false;
+        };
+        let pending = self.asks.get_or_insert_default();
+        if let Some((later, _)) = pending.timer.replace((timer, due_ns)) {
+            self.cancel(later);
+        }
+        true
+    }
+
+    /// Queues a notice for each ask whose deadline has passed, and sets the timer for the others.
+    fn expire_asks(_actor: &mut A, cx: &mut Self) {
+        let Some(mut pending) = cx.asks.take() else {
+            return;
+        };
+        pending.timer = None;
+        let now_ns = clock::now_ns();
+        let mut next_ns = NO_DEADLINE_NS;
+        for (_, ask) in &mut pending.asks {
+            if ask.expires_ns <= now_ns {
+                ask.expires_ns = NO_DEADLINE_NS;
+                cx.cell().core().notify((ask.expired)(ask.ticket));
+            }
+            next_ns = next_ns.min(ask.expires_ns);
+        }
+        cx.asks = Some(pending);
+        if next_ns != NO_DEADLINE_NS {
+            // Without a thread for timers the system is about to end.
+            cx.set_ask_timer(next_ns.max(now_ns.saturating_add(EXPIRY_INTERVAL_NS)));
+        }
     }
 
     /// Ends a pending ask. `None` if it has had its outcome.
     fn take_ask(&mut self, ticket: Ticket) -> Option<PendingAsk> {
-        let ask = self.asks.as_mut()?.take(ticket)?;
-        if let Some(timer) = ask.timer {
-            self.cancel(timer);
-        }
-        Some(ask)
+        self.asks.as_mut()?.take(ticket)
     }
 }

@@ -97,20 +97,31 @@ impl Core {
 
     /// Queues a notice, which bypasses the mailbox; drops it if the actor has terminated. The caller bounds the
     /// number of notices.
+    ///
+    /// Only the first notice in the queue signals: later ones are pushed before the actor has taken it, and the actor
+    /// takes notices until it sees the queue empty, under the same lock.
     pub(crate) fn notify(&self, notice: Envelope) {
-        // Declared before the lock, so that it is dropped after it: its drop may run user code.
-        let mut notice = Some(notice);
-        {
-            let mut relations = self.lock_relations();
-            if self.end_reason().is_none() {
-                let notices = &mut relations.get_or_insert_default().notices;
-                notices.extend(notice.take());
-            }
+        let mut relations = self.lock_relations();
+        if self.end_reason().is_some() {
+            // Not under the lock: its drop may run user code.
+            drop(relations);
+            return catch_panic::drop(notice);
         }
-        if notice.is_none() {
+        let notices = &mut relations.get_or_insert_default().notices;
+        let is_first = notices.is_empty();
+        notices.push_back(notice);
+        drop(relations);
+        if is_first {
             self.signal(NOTICE);
         }
-        catch_panic::drop(notice);
+    }
+
+    /// The next notice, and whether it is the last one in the queue.
+    pub(crate) fn next_notice(&self) -> Option<(Envelope, bool)> {
+        let mut relations = self.lock_relations();
+        let notices = &mut relations.as_mut()?.notices;
+        let notice = notices.pop_front()?;
+        Some((notice, notices.is_empty()))
     }
 
     /// Queues a failure that a child escalated.
