@@ -100,8 +100,8 @@ pub enum AskError<M> {
     #[error("the message was shed before it was answered")]
     Shed,
     /// The handler would wait for ever: the asked actor waits, directly or through others, for the reply of the asking
-    /// one. At once, also if one of these asks has a deadline. The message is not handled; if its asker still waited
-    /// for capacity, it comes back. An actor that awaits several asks at the same time is in no circle.
+    /// one. At once, also if one of these asks has a deadline. The message is not handled, unless its handler has begun;
+    /// if its asker still waited for capacity, it comes back. An actor that awaits several asks at the same time is in no circle.
     #[error("the actors ask each other in a circle: {circle}")]
     Circle {
         /// The actors.
