@@ -74,7 +74,7 @@ impl<T: Send + 'static> Deferred<T> {
     /// Whether somebody waits for the reply: the message was asked, the asker has not given up, and the deadline has
     /// not passed. An asker may give up at any moment, so `true` is a hint.
     pub fn is_wanted(&self) -> bool {
-        matches!(self.0, Port::Ask(_)) && self.unwanted().is_none()
+        matches!(self.0, Port::Ask(_) | Port::Answer(_)) && self.unwanted().is_none()
     }
 
     /// The deadline of the message.
