@@ -23,26 +23,52 @@ const SAMPLE_EVERY: u64 = 128;
 /// Set in the mark of a message whose times are recorded.
 const SAMPLED: u64 = 2;
 
-/// Which messages of a lane carry their time of arrival: those whose index has all these bits.
-#[derive(Clone, Copy)]
-pub(crate) struct StampMask(u8);
+/// A lane reads the coarse clock if its ticks are at most this part of the lane's threshold.
+const TICKS_PER_THRESHOLD: u64 = 8;
 
-impl StampMask {
+/// Which messages of a lane carry their time of arrival, and by which clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Stamps {
+    /// Those whose index has all these bits.
+    mask: u8,
+    is_coarse: bool,
+}
+
+impl Stamps {
     /// The sampled ones. The last of each 128, so that an actor with few messages never allocates histograms.
-    pub(crate) const SAMPLED: Self = Self(SAMPLE_EVERY as u8 - 1);
-    pub(crate) const ALL: Self = Self(0);
+    pub(crate) const SAMPLED: Self = Self {
+        mask: SAMPLE_EVERY as u8 - 1,
+        is_coarse: false,
+    };
+
+    /// All, for a law with this threshold.
+    pub(crate) fn all(threshold_ns: u64) -> Self {
+        Self {
+            mask: 0,
+            is_coarse: threshold_ns / TICKS_PER_THRESHOLD >= clock::coarse_resolution_ns(),
+        }
+    }
 
     /// The mark of the message with this index.
     #[inline]
     pub(crate) fn mark(self, index: u64) -> u64 {
-        let mask = u64::from(self.0);
+        let mask = u64::from(self.mask);
         if index & mask != mask {
             return PLAIN_MARK;
         }
         let is_sampled = index % SAMPLE_EVERY == SAMPLE_EVERY - 1;
         let sampled = if is_sampled { SAMPLED } else { 0 };
         // 2^62 ns are 146 years of uptime.
-        (clock::now_ns() << 2) | sampled | PLAIN_MARK
+        (self.now_ns(sampled) << 2) | sampled | PLAIN_MARK
+    }
+
+    /// The time by the clock of messages with this mark: histograms need the precise one.
+    pub(crate) fn now_ns(self, mark: u64) -> u64 {
+        if self.is_coarse && !is_sampled(mark) {
+            clock::coarse_ns()
+        } else {
+            clock::now_ns()
+        }
     }
 }
 

@@ -8,12 +8,12 @@
 use std::{cell::UnsafeCell, ptr::NonNull};
 
 use freeboard_flow::{Admission, AgeLaw, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
-use freeboard_meter::{Histogram, LaneSnapshot, clock};
+use freeboard_meter::{Histogram, LaneSnapshot};
 use freeboard_queue::{Barrier, Lane, LockedLane, Popped, Refused, Ring};
 
 use crate::{
     envelope::{CoalesceKey, Envelope},
-    gauges::{LaneGauges, StampMask, arrived_ns},
+    gauges::{LaneGauges, Stamps, arrived_ns},
 };
 
 /// The result of offering an envelope to a lane.
@@ -62,7 +62,7 @@ pub(crate) struct MailboxLane {
     special: Option<Box<Special>>,
     pub(crate) gauges: LaneGauges,
     is_sampling: bool,
-    stamp_mask: StampMask,
+    pub(crate) stamps: Stamps,
 }
 
 /// Evaluates an expression on the queue of a lane, of whichever kind it is: all kinds have methods of the same names.
@@ -96,20 +96,20 @@ impl MailboxLane {
             _ if is_pinned => SpecialQueue::Ring(Ring::new(config.bound())),
             _ => SpecialQueue::Blocks,
         };
-        let age_law = config
-            .age_law()
-            .map(|law| AgeGate(Box::new(UnsafeCell::new(law))));
-        let is_aging = age_law.is_some();
-        let is_special = is_aging || !matches!(queue, SpecialQueue::Blocks);
+        let age_law = config.age_law();
+        let stamps = match &age_law {
+            Some(law) => Stamps::all(law.threshold_ns()),
+            None => Stamps::SAMPLED,
+        };
+        let is_special = age_law.is_some() || !matches!(queue, SpecialQueue::Blocks);
         Self {
             lane: Lane::new(config.bound()),
-            special: is_special.then(|| Box::new(Special { queue, age_law })),
+            special: is_special.then(|| {
+                let age_law = age_law.map(|law| AgeGate(Box::new(UnsafeCell::new(law))));
+                Box::new(Special { queue, age_law })
+            }),
             is_sampling: matches!(policy, Overload::Sample { .. }),
-            stamp_mask: if is_aging {
-                StampMask::ALL
-            } else {
-                StampMask::SAMPLED
-            },
+            stamps,
             gauges: LaneGauges::new(),
         }
     }
@@ -136,7 +136,7 @@ impl MailboxLane {
                 let Ok(permit) = queue.reserve() else {
                     return Err(payload);
                 };
-                let mark = self.stamp_mask.mark(permit.index());
+                let mark = self.stamps.mark(permit.index());
                 // SAFETY: the caller's promise.
                 unsafe { permit.fill(mark, |slot| write(slot, payload)) };
                 Ok(())
@@ -148,7 +148,7 @@ impl MailboxLane {
     /// Offers an envelope by the lane's policy. `is_granted`: its sender waited, and was granted capacity.
     #[inline(always)]
     pub(crate) fn offer(&self, envelope: Envelope, config: &LaneConfig, is_granted: bool) -> Offer {
-        let mark = |index| self.stamp_mask.mark(index);
+        let mark = |index| self.stamps.mark(index);
         let pushed = on_queue!(
             self,
             |queue| {
@@ -275,7 +275,7 @@ impl MailboxLane {
                 self,
                 |queue| queue.pop_in_place(),
                 locked: |lane| match self.age_law() {
-                    Some(law) => lane.pop_either_in_place(|oldest| takes_newest(&mut *law.get(), oldest)),
+                    Some(law) => lane.pop_either_in_place(|oldest| self.takes_newest(&mut *law.get(), oldest)),
                     None => lane.pop_in_place(),
                 }
             )
@@ -285,6 +285,13 @@ impl MailboxLane {
     fn age_law(&self) -> Option<&UnsafeCell<AgeLaw>> {
         let gate = self.special.as_deref()?.age_law.as_ref()?;
         Some(&gate.0)
+    }
+
+    /// Whether a lane that hands out the newest while it is overloaded does so now: not while its oldest is to be shed.
+    fn takes_newest(&self, law: &mut AgeLaw, oldest_mark: u64) -> bool {
+        let now_ns = self.stamps.now_ns(oldest_mark);
+        let waited_ns = now_ns.saturating_sub(arrived_ns(oldest_mark));
+        law.judge(waited_ns, now_ns).is_none() && law.is_overloaded()
     }
 
     /// Why a message with this mark that was popped at `now_ns` is shed, if it is.
@@ -355,13 +362,6 @@ impl MailboxLane {
             time_in_queue: self.gauges.time_in_queue().map(Histogram::summary),
         }
     }
-}
-
-/// Whether a lane that hands out the newest while it is overloaded does so now: not while its oldest is to be shed.
-fn takes_newest(law: &mut AgeLaw, oldest_mark: u64) -> bool {
-    let now_ns = clock::now_ns();
-    let waited_ns = now_ns.saturating_sub(arrived_ns(oldest_mark));
-    law.judge(waited_ns, now_ns).is_none() && law.is_overloaded()
 }
 
 #[repr(C)]

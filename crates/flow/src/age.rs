@@ -99,6 +99,15 @@ pub enum AgeLaw {
 }
 
 impl AgeLaw {
+    /// The shortest wait that makes a difference, in nanoseconds: a clock should be finer.
+    #[must_use]
+    pub const fn threshold_ns(&self) -> u64 {
+        match self {
+            Self::CoDel(codel) => codel.target_ns,
+            Self::MaxAge { max_ns } => *max_ns,
+        }
+    }
+
     /// Decides on the oldest message of the lane, and why it is shed, if it is.
     pub fn judge(&mut self, waited_ns: u64, now_ns: u64) -> Option<ShedReason> {
         if let Self::CoDel(codel) = self {
