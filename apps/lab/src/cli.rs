@@ -24,7 +24,7 @@ Examples:
   freeboard lab all --only flood,fetch  some of them
   freeboard lab flood                   one scene: the flood, four ways, compared (about 20 s)
   freeboard lab flood --help            its knobs
-  freeboard lab goodput                 ten times too many requests, and the answers in time (about 30 s)
+  freeboard lab goodput                 ten times too many requests, and the answers in time (about 45 s)
   freeboard lab fetch                   a fetcher, tuned in eleven steps (under three minutes)
   freeboard fetcher --load 500          the fetcher by itself, with nothing installed
   freeboard lab balance                 a fair scheduler at work (about 20 s)

@@ -3,9 +3,9 @@
 //! Requests come in an open loop: each is due at its own time, whether or not the ones before were answered.
 //!
 //! ```text
-//!   schedule ──▶ client ──▶ mailbox: unbounded | bounded | deadline | priority ──▶ service (200 us of one core)
-//!                  ▲                                                                  │
-//!                  └───────────── in time | late | refused | expired ◄────────────────┘
+//!   schedule ──▶ client ──▶ mailbox (one of six sides) ──▶ service (200 us of one core)
+//!                  ▲                                           │
+//!                  └── in time | late | refused | expired ◄────┘
 //! ```
 
 mod account;
@@ -83,7 +83,7 @@ impl Record {
             p99_ms,
             rss_peak_bytes: memory::peak_bytes(),
             recovered_s: account.recovered_s(plan.time),
-            urgent_goodput_share: urgent.filter(|_| plan.side == Mailbox::Priority),
+            urgent_goodput_share: urgent.filter(|_| plan.side.has_urgent_lane()),
             measured: counts,
             all,
         }
@@ -112,7 +112,8 @@ impl Scene for GoodputArgs {
             kept short and last-in first-out order as its remedies, in \"Fail at Scale\" (ACM Queue, 2015).",
         legend: "Requests of the first and the last fifth of a load are not in these figures. goodput: answers before \
             the deadline, counted from the time at which the request was due. late: answered after the deadline, or \
-            still queued when the run ended. refused: the queue was full, or a newer request took the place. expired: \
+            still queued when the run ended. refused: the queue was full, a newer request took the place, the limit was reached, or the request was shed \
+            because it had waited too long. expired: \
             dropped unhandled because the deadline had passed. p50, p99: from due to answer, of the requests in time \
             and late; of a request that was still queued, its age when the run ended, so the true figure is larger. \
             recovered: from the drop of the load to half the capacity until the first of 20 requests in a row that \
@@ -120,7 +121,7 @@ impl Scene for GoodputArgs {
     };
     const REPORT: Calls = Calls {
         about: "answers in time when ten times too much is asked for",
-        seconds: 29,
+        seconds: 42,
         full: &[""],
         quick: &["--factor 0.5,5 --time 0.3 --recovery 0.1"],
     };
@@ -250,17 +251,17 @@ impl Scene for GoodputArgs {
 
     fn remarks(runs: &[Run<Record>]) -> Vec<String> {
         let mut remarks = kept(runs);
-        let urgent = runs.iter().filter_map(|it| {
+        let largest = runs.iter().map(|it| it.record.factor).fold(0.0, f64::max);
+        let urgent = runs.iter().filter(|it| it.record.factor == largest);
+        remarks.extend(urgent.filter_map(|it| {
             let share = it.record.urgent_goodput_share?;
-            Some((it.record.factor, share))
-        });
-        if let Some((factor, share)) = urgent.max_by(|one, other| one.0.total_cmp(&other.0)) {
-            remarks.push(format!(
-                "priority: at {} x the capacity {} % of the urgent requests, a tenth of all, were answered in time.",
-                short(factor),
+            Some(format!(
+                "{}: at {} x the capacity {} % of the urgent requests, a tenth of all, were answered in time.",
+                it.record.side.name(),
+                short(largest),
                 three_figures(share * 100.0)
-            ));
-        }
+            ))
+        }));
         let all = runs.iter().map(|it| it.record.all);
         let (offered, lost) = all.fold((0, 0), |sums, it| (sums.0 + it.offered, sums.1 + it.lost));
         if offered > 0 && lost == 0 {

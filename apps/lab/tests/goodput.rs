@@ -8,7 +8,14 @@ use lab::{Running, check_usage, count, fields, json, run, stdout};
 use serde_json::Value;
 
 /// In the order in which they run.
-const SIDES: [&str; 4] = ["deadline", "priority", "bounded", "unbounded"];
+const SIDES: [&str; 6] = [
+    "deadline",
+    "priority",
+    "codel",
+    "adaptive",
+    "bounded",
+    "unbounded",
+];
 const FATES: [&str; 5] = ["in_time", "late", "refused", "expired", "lost"];
 
 /// The runs that `lab goodput --json -` with these further arguments wrote.
@@ -65,7 +72,8 @@ fn every_request_is_accounted_for_on_all_sides() {
             assert_eq!(count(all, "expired"), 0, "there are no deadlines: {run}");
         }
         let share = &run["urgent_goodput_share"];
-        assert_eq!(share.is_f64(), side == "priority", "{run}");
+        let has_urgent = ["priority", "codel", "adaptive"].contains(&side);
+        assert_eq!(share.is_f64(), has_urgent, "{run}");
     }
 }
 
@@ -73,7 +81,7 @@ fn every_request_is_accounted_for_on_all_sides() {
 fn every_request_is_accounted_for_whatever_the_parameters() {
     for arguments in [
         "--side bounded --bound 1 --cpu-us 10 --factor 5 --time 0.05",
-        "--side deadline,priority --deadline-ms 1 --factor 3 --time 0.1",
+        "--side deadline,priority,codel,adaptive --deadline-ms 1 --factor 3 --time 0.1",
         "--side deadline --cpu-us 20000 --deadline-ms 5 --factor 20 --time 0.2",
         "--side priority,unbounded --factor 0.01,100 --cpu-us 1000 --time 0.2 --seed 7",
     ] {

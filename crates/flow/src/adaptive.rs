@@ -34,7 +34,7 @@ pub const LIMIT_MAX: u64 = 1 << 32;
 /// The range of an adaptive limit, and the length of its windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveLimit {
-    /// The smallest limit, in messages; at least 1.
+    /// The smallest limit, in messages; at least 1. A probe lets the larger of this and 4 through.
     pub min: u64,
     /// The limit before the first window has ended, in messages.
     pub initial: u64,
@@ -74,10 +74,10 @@ impl AdaptiveLimit {
 }
 
 impl Default for AdaptiveLimit {
-    /// 1 to 1,000 messages, 20 at first, windows of 50 ms.
+    /// 4 to 1,000 messages, 20 at first, windows of 50 ms.
     fn default() -> Self {
         Self {
-            min: 1,
+            min: 4,
             initial: 20,
             max: 1_000,
             window: Duration::from_millis(50),

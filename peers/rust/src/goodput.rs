@@ -29,7 +29,7 @@ use crate::memory;
 use crate::outcome::Outcome;
 
 const CPU: Duration = Duration::from_micros(200);
-const DEADLINE: Duration = Duration::from_millis(50);
+pub const DEADLINE: Duration = Duration::from_millis(50);
 const CAPACITY_FACTOR: f64 = 3.0;
 const CAPACITY_TIME: Duration = Duration::from_millis(500);
 const CAPACITY_BOUND: usize = 64;

@@ -76,6 +76,8 @@ pub enum Peer {
     FreeboardDrain,
     FreeboardDedicated,
     FreeboardSnapshot,
+    FreeboardCodel,
+    FreeboardAdaptive,
     Actix,
     Ractor,
     Kameo,
@@ -115,6 +117,8 @@ impl Peer {
             Self::FreeboardDrain => "freeboard-drain",
             Self::FreeboardDedicated => "freeboard-dedicated",
             Self::FreeboardSnapshot => "freeboard-snapshot",
+            Self::FreeboardCodel => "freeboard-codel",
+            Self::FreeboardAdaptive => "freeboard-adaptive",
             Self::Actix => "actix",
             Self::Ractor => "ractor",
             Self::Kameo => "kameo",
@@ -313,7 +317,9 @@ fn board(peer: Peer, watched: Watched, phases_count: u64) -> Result<Outcome> {
 
 fn goodput_of(peer: Peer, factor: u64, milliseconds: u64) -> Result<Outcome> {
     let run = match peer {
-        Peer::Freeboard => goodput::run::<freeboard_goodput::Goodput>,
+        Peer::Freeboard => goodput::run::<freeboard_goodput::Goodput<freeboard_goodput::DropOldest>>,
+        Peer::FreeboardCodel => goodput::run::<freeboard_goodput::Goodput<freeboard_goodput::CoDel>>,
+        Peer::FreeboardAdaptive => goodput::run::<freeboard_goodput::Adaptive>,
         Peer::Ractor => goodput::run::<ractor_goodput::Goodput>,
         Peer::Kameo => goodput::run::<kameo_goodput::Goodput>,
         Peer::TokioMpsc => goodput::run::<tokio_goodput::Unbounded>,

@@ -75,6 +75,8 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("freeboard-drain", Kind::Ours, Host::Rust),
     Peer::new("freeboard-dedicated", Kind::Ours, Host::Rust),
     Peer::new("freeboard-snapshot", Kind::Ours, Host::Rust),
+    Peer::new("freeboard-codel", Kind::Ours, Host::Rust),
+    Peer::new("freeboard-adaptive", Kind::Ours, Host::Rust),
     Peer::new(BEAM, Kind::ActorRuntime, Host::Beam),
     Peer::new("actix", Kind::ActorCrate, Host::Rust),
     Peer::new("ractor", Kind::ActorCrate, Host::Rust),

@@ -480,6 +480,8 @@ pub(crate) const GOODPUT: Suite = Suite {
     about: "A service that is asked for up to ten times what it can answer; answers in time",
     peers: &[
         "freeboard",
+        "freeboard-codel",
+        "freeboard-adaptive",
         "beam",
         "ractor",
         "kameo",

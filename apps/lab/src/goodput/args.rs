@@ -36,8 +36,8 @@ pub(crate) struct GoodputArgs {
           value_parser = clap::value_parser!(u64).range(1..=60_000))]
     deadline_ms: u64,
 
-    /// The bound of the side `bounded`, in requests: by default one that limits memory, not the wait; the other sides
-    /// have none, or one that the deadline gives
+    /// The bound of the sides `bounded`, `codel` and `adaptive`, in requests: by default one that limits memory, not the
+    /// wait; the other sides have none, or one that the deadline gives
     #[arg(long, value_name = "N", default_value_t = 1_000,
           value_parser = clap::value_parser!(u32).range(1..))]
     bound: u32,
@@ -77,6 +77,8 @@ impl GoodputArgs {
         let all = [
             Mailbox::Deadline,
             Mailbox::Priority,
+            Mailbox::CoDel,
+            Mailbox::Adaptive,
             Mailbox::Bounded,
             Mailbox::Unbounded,
         ];

@@ -14,7 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard::{ActorRef, Ask, AskError, AskFuture, flow::random};
+use freeboard::{
+    ActorRef, Ask, AskError, AskFuture, Group, GroupAsk, GroupAskFuture, flow::random,
+};
 
 use super::service::{Mailbox, Request, Service, URGENT};
 use crate::interrupt::Interrupt;
@@ -92,17 +94,70 @@ impl Wake for Ready {
     }
 }
 
+/// Where requests are sent.
+pub(super) enum Target {
+    Actor(ActorRef<Service>),
+    Group(Group<Service>),
+}
+
+impl Target {
+    fn ask(&self, number: usize, timeout: Option<Duration>, lane: usize) -> Asking<'_> {
+        let request = Request(number);
+        match self {
+            Self::Actor(service) => {
+                let ask: Ask<_, _, _> = service.ask(request).lane(lane);
+                Asking::Actor(match timeout {
+                    Some(timeout) => ask.timeout(timeout).into_future(),
+                    None => ask.into_future(),
+                })
+            }
+            Self::Group(group) => {
+                let ask: GroupAsk<'_, _, _> = group.any().ask(request).lane(lane);
+                Asking::Group(match timeout {
+                    Some(timeout) => ask.timeout(timeout).into_future(),
+                    None => ask.into_future(),
+                })
+            }
+        }
+    }
+
+    fn stop(&self) {
+        match self {
+            Self::Actor(service) => service.stop(),
+            Self::Group(group) => group.stop(),
+        }
+    }
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a client has one of the two kinds"
+)]
+enum Asking<'a> {
+    Actor(AskFuture<Service, Request, ()>),
+    Group(GroupAskFuture<'a, Service, Request>),
+}
+
+impl Asking<'_> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), AskError<Request>>> {
+        match self {
+            Self::Actor(asking) => Pin::new(asking).poll(context),
+            Self::Group(asking) => Pin::new(asking).poll(context),
+        }
+    }
+}
+
 /// A request that waits for its answer. A late wake of the one before polls the next one once more.
-struct Slot {
+struct Slot<'a> {
     waker: Waker,
-    asking: Option<(usize, AskFuture<Service, Request, ()>)>,
+    asking: Option<(usize, Asking<'a>)>,
 }
 
 /// The thread that sends.
 pub(super) struct Client<'a> {
     asked: &'a mut [Asked],
     begun: Instant,
-    slots: Vec<Slot>,
+    slots: Vec<Slot<'a>>,
     free: Vec<usize>,
     woken: mpsc::Receiver<usize>,
     ready: mpsc::Sender<usize>,
@@ -127,7 +182,7 @@ impl<'a> Client<'a> {
     /// returns how many were sent.
     pub(super) fn run(
         mut self,
-        service: &ActorRef<Service>,
+        service: &'a Target,
         mailbox: Mailbox,
         deadline: Duration,
         interrupt: &Interrupt,
@@ -159,24 +214,17 @@ impl<'a> Client<'a> {
         self.free.len() == self.slots.len()
     }
 
-    fn send(
-        &mut self,
-        number: usize,
-        service: &ActorRef<Service>,
-        mailbox: Mailbox,
-        deadline: Duration,
-    ) {
+    fn send(&mut self, number: usize, service: &'a Target, mailbox: Mailbox, deadline: Duration) {
         let asked = self.asked[number];
-        let mut ask: Ask<_, _, _> = service.ask(Request(number));
-        if mailbox.has_deadlines() {
-            // It counts from when the request was due; a client that is late has less time left.
-            ask = ask.timeout((asked.due + deadline).saturating_sub(self.begun.elapsed()));
-        }
-        if mailbox == Mailbox::Priority {
-            ask = ask.lane(if asked.is_urgent { URGENT } else { URGENT + 1 });
-        }
+        // It counts from when the request was due; a client that is late has less time left.
+        let left = (asked.due + deadline).saturating_sub(self.begun.elapsed());
+        let timeout = mailbox.has_deadlines().then_some(left);
+        let lane = match mailbox.has_urgent_lane() && !asked.is_urgent {
+            true => URGENT + 1,
+            false => URGENT,
+        };
         let slot = self.free.pop().unwrap_or_else(|| self.add_slot());
-        self.slots[slot].asking = Some((number, ask.into_future()));
+        self.slots[slot].asking = Some((number, service.ask(number, timeout, lane)));
         self.poll(slot);
     }
 
@@ -219,7 +267,7 @@ impl<'a> Client<'a> {
         let Some((number, future)) = asking else {
             return;
         };
-        let Poll::Ready(reply) = Pin::new(future).poll(&mut Context::from_waker(waker)) else {
+        let Poll::Ready(reply) = future.poll(&mut Context::from_waker(waker)) else {
             return;
         };
         let asked = &mut self.asked[*number];

@@ -9,12 +9,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use freeboard::{SpawnOptions, System};
+use freeboard::{GroupOptions, SpawnOptions, System};
 
 use super::{
     Record,
     account::Account,
-    client::{Asked, Client, schedule},
+    client::{Asked, Client, Target, schedule},
     service::{Mailbox, Service},
 };
 use crate::{
@@ -75,6 +75,16 @@ impl Plan {
                 "of two lanes of {}, full: drop the oldest; deadlines",
                 requests(self.in_time(capacity))
             ),
+            Mailbox::CoDel => format!(
+                "of two lanes of {} that shed by age, target {} ms, interval {} ms; deadlines",
+                requests(self.bound),
+                (self.deadline / 5).as_secs_f64() * 1e3,
+                self.deadline.as_millis()
+            ),
+            Mailbox::Adaptive => {
+                "of two lanes behind an adaptive limit of the requests in flight; deadlines"
+                    .to_owned()
+            }
         };
         format!(
             "{}: a queue {queue}; {} requests/s for {} s, then {} requests/s for {} s; {} us of processor time a \
@@ -130,14 +140,20 @@ fn perform(
     let handled: Arc<[AtomicU8]> = asked.iter().map(|_| AtomicU8::new(0)).collect();
     let system = System::builder().name("goodput").workers(1).build()?;
     board::watch(&system);
-    let lanes = plan.side.lanes(plan.bound, in_time);
+    let lanes = plan.side.lanes(plan.bound, in_time, plan.deadline);
     let service = Service {
         handled: handled.clone(),
         cpu: plan.cpu,
     };
     let options = SpawnOptions::new().name("service").lanes(lanes);
-    let service = system.spawn_once(options, service)?;
-    let sent = Client::new(asked).run(&service, plan.side, plan.deadline, interrupt);
+    let target = match plan.side.limit() {
+        None => Target::Actor(system.spawn_once(options, service)?),
+        Some(limit) => {
+            let options = GroupOptions::new(1).member(options).adaptive(limit);
+            Target::Group(system.spawn_group(options, move |_| service.clone())?)
+        }
+    };
+    let sent = Client::new(asked).run(&target, plan.side, plan.deadline, interrupt);
     let report = system.shutdown(SHUTDOWN_MAX);
     if !report.is_clean() {
         bail!("the service did not end in time: {report:?}");

@@ -1,4 +1,4 @@
-//! The service: one actor whose handler computes for a fixed processor time, behind one of four mailboxes.
+//! The service: one actor whose handler computes for a fixed processor time, behind one of six mailboxes.
 //!
 //! It is one actor on one worker, so its capacity is that of one core. The clients run on a thread of their own; on two
 //! cores the kernel gives each thread a core. An actor per core would compete with the clients for their core.
@@ -14,13 +14,13 @@ use std::{
 use clap::ValueEnum;
 use freeboard::{
     Actor, Context, Handler,
-    flow::{BOUND_MAX, LaneConfig, Overload},
+    flow::{AdaptiveLimit, BOUND_MAX, LaneConfig, Overload},
 };
 use serde::Serialize;
 
 use crate::spin::spin_thread;
 
-/// The lane of urgent requests on the side `priority`.
+/// The lane of urgent requests on the sides that have one.
 pub(super) const URGENT: usize = 0;
 
 /// The mailbox before the service.
@@ -35,6 +35,11 @@ pub(crate) enum Mailbox {
     Deadline,
     /// The same with a lane of its own for each tenth request, which is urgent
     Priority,
+    /// As priority, but the lanes shed by age: what waited too long while the queue stands
+    #[value(name = "codel")]
+    CoDel,
+    /// As priority, behind a limit of the requests in flight that adapts to their latency
+    Adaptive,
 }
 
 impl Mailbox {
@@ -45,12 +50,31 @@ impl Mailbox {
             Self::Bounded => "bounded",
             Self::Deadline => "deadline",
             Self::Priority => "priority",
+            Self::CoDel => "codel",
+            Self::Adaptive => "adaptive",
         }
     }
 
     /// Whether requests carry their deadline.
     pub(super) const fn has_deadlines(self) -> bool {
-        matches!(self, Self::Deadline | Self::Priority)
+        !matches!(self, Self::Unbounded | Self::Bounded)
+    }
+
+    /// Whether urgent requests have a lane of their own.
+    pub(super) const fn has_urgent_lane(self) -> bool {
+        matches!(self, Self::Priority | Self::CoDel | Self::Adaptive)
+    }
+
+    /// The limit of requests in flight, if there is one.
+    pub(super) fn limit(self) -> Option<AdaptiveLimit> {
+        let limit = AdaptiveLimit {
+            // Some milliseconds of work: the service goes on while the clients' thread does not run.
+            min: 16,
+            // A run has some tens of windows.
+            window: Duration::from_millis(10),
+            ..AdaptiveLimit::default()
+        };
+        (self == Self::Adaptive).then_some(limit)
     }
 
     /// Its lanes. `bound` is that of `Bounded`, `in_time` what the service can answer within half a deadline.
@@ -58,7 +82,11 @@ impl Mailbox {
     /// A full queue of `Reject` is `in_time` service times long, a full queue of `DropOldest` as many gaps between
     /// arrivals. Under overload a gap is shorter than a service time, so the queue that drops its oldest request stays
     /// young even when the service is slower than expected, or serves another lane.
-    pub(super) fn lanes(self, bound: usize, in_time: usize) -> Vec<LaneConfig> {
+    pub(super) fn lanes(self, bound: usize, in_time: usize, deadline: Duration) -> Vec<LaneConfig> {
+        let aging = LaneConfig::bounded(bound).overload(Overload::CoDel {
+            target: deadline / 5,
+            interval: deadline,
+        });
         let young = LaneConfig::bounded(in_time).overload(Overload::DropOldest);
         let refusing = |bound| LaneConfig::bounded(bound).overload(Overload::Reject);
         match self {
@@ -67,6 +95,9 @@ impl Mailbox {
             Self::Deadline => vec![young],
             // Nearly strict: of the other lane one request a round, so that it never starves.
             Self::Priority => vec![young.batch(u32::MAX), young.batch(1)],
+            Self::CoDel => vec![aging.batch(u32::MAX), aging.batch(1)],
+            // What the limit lets through fits in.
+            Self::Adaptive => vec![refusing(bound).batch(u32::MAX), refusing(bound).batch(1)],
         }
     }
 }
@@ -79,7 +110,7 @@ pub(super) struct Request(pub(super) usize);
 pub(super) type Handled = Arc<[AtomicU8]>;
 
 /// The actor.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Service {
     pub(super) handled: Handled,
     pub(super) cpu: Duration,

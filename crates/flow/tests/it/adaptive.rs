@@ -86,6 +86,7 @@ impl Service {
 
 fn config(initial: u64) -> AdaptiveLimit {
     AdaptiveLimit {
+        min: 1,
         initial,
         window: WINDOW,
         ..AdaptiveLimit::default()
