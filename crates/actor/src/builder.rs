@@ -258,6 +258,7 @@ impl SystemBuilder {
             dead_letters: DeadLetters::new(self.on_dead_letter),
             groups: Listed::default(),
             topics: Listed::default(),
+            directories: Listed::default(),
             blocked_handlers: Arc::default(),
             default_options: SpawnOptions::new(),
             ask_timeout: self.ask_timeout,

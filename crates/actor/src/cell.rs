@@ -122,6 +122,10 @@ impl<A: Actor> Cell<A> {
         self.body.get()
     }
 
+    pub(crate) fn body_mut(&mut self) -> &mut Body<A> {
+        self.body.get_mut()
+    }
+
     /// As [`Cell::body`], while no handler and no suspended future borrows it.
     #[inline]
     pub(crate) fn context(&self) -> *mut Context<A> {

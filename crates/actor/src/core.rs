@@ -68,7 +68,8 @@ pub(crate) struct Core {
     pub(crate) relations: Mutex<Option<Box<Relations>>>,
     /// Children that are added now would not be awaited; written before the relations are read.
     pub(crate) takes_no_children: AtomicBool,
-    /// A resize has removed this member of a group: no outbox takes further messages for it.
+    /// A member that a resize has removed, or an activation about to be passivated: no outbox takes further messages
+    /// for it.
     is_retiring: AtomicBool,
     /// 0 while the actor lives, then its [`ExitReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
@@ -347,9 +348,9 @@ impl Core {
         self.signal(DRAIN);
     }
 
-    pub(crate) fn set_retiring(&self) {
+    pub(crate) fn set_retiring(&self, is_retiring: bool) {
         // Ordering: Relaxed, the locks of the wait graph order it: see `group::resize`.
-        self.is_retiring.store(true, Ordering::Relaxed);
+        self.is_retiring.store(is_retiring, Ordering::Relaxed);
     }
 
     pub(crate) fn is_retiring(&self) -> bool {

@@ -111,6 +111,7 @@ mod dam;
 mod dead_letter;
 mod deadline;
 mod deferred;
+mod directory;
 mod envelope;
 mod error;
 mod gauges;
@@ -174,6 +175,10 @@ pub use dam::{Dam, DamBuilder, DamError, DamGauge};
 pub use dead_letter::DeadLetter;
 pub use deadline::without_deadline;
 pub use deferred::Deferred;
+pub use directory::{
+    Activation, AtBound, DIRECTORY_ACTIVATIONS_DEFAULT, Directory, DirectoryAsk,
+    DirectoryAskFuture, DirectoryError, DirectoryOptions, Store,
+};
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
 #[cfg(feature = "fault-injection")]

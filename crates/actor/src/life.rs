@@ -20,7 +20,7 @@ use crate::{
     core::{self, Core},
     core_ref::CoreRef,
     outbox::{self, Settled},
-    run::{Body, Handling, Life, Step},
+    run::{AtEnd, Body, Handling, Life, Step},
     supervision::{Directive, Failure, FailureKind, panic_text},
     termination::ExitReason,
 };
@@ -249,6 +249,7 @@ impl<A: Actor> Body<A> {
         if self.has_started {
             self.call_stopped(cell);
         }
+        self.call_at_end(cell);
         self.drop_actor(cell);
         catch_panic::drop(self.factory.take());
         forget_timers(core);
@@ -303,6 +304,34 @@ impl<A: Actor> Body<A> {
             catch_panic::drop_payload(panic);
             Settled::More
         })
+    }
+
+    /// Makes a new actor that of an activation: `at_end` gets the actor when it has stopped, unless it has failed.
+    /// `is_deferred`: it starts at [`core::RESUME`], as after a back-off.
+    pub(crate) fn become_activation(&mut self, at_end: AtEnd<A>, is_deferred: bool) {
+        self.cold().at_end = Some(at_end);
+        if is_deferred {
+            self.life = Life::Restarting;
+            self.is_backing_off = true;
+        }
+    }
+
+    fn call_at_end(&mut self, cell: &Cell<A>) {
+        let at_end = self.cold.as_mut().and_then(|cold| cold.at_end.take());
+        let Some(at_end) = at_end else { return };
+        if !self.has_started {
+            catch_panic::drop(at_end);
+            return;
+        }
+        // SAFETY: this thread runs the actor, and nothing borrows it any more: its future was dropped by the stop.
+        let Some(actor) = (unsafe { (*cell.actor()).take() }) else {
+            return;
+        };
+        match catch_unwind(AssertUnwindSafe(|| at_end(actor, cell.core()))) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.fail(cell, None, FailureKind::Error, error),
+            Err(panic) => self.fail_panicked(cell, panic),
+        }
     }
 
     fn call_stopped(&mut self, cell: &Cell<A>) {

@@ -2,6 +2,16 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::sync::{AtomicU64, Ordering};
+
+/// The number of the next topic, subscriber or directory of this process.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+pub(crate) fn next_id() -> u64 {
+    // Ordering: Relaxed, each caller gets its own number.
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
+
 pub(crate) struct Listed<T: ?Sized>(Mutex<Vec<Weak<T>>>);
 
 impl<T: ?Sized> Default for Listed<T> {

@@ -57,11 +57,24 @@ pub(crate) enum Life {
     Delivering,
 }
 
+/// Takes the actor of an activation when it has stopped; see `directory`.
+pub(crate) type AtEnd<A> = Box<dyn FnOnce(A, &Core) -> Result<(), String> + Send>;
+
 /// State that few actors need, outside the cell.
-#[derive(Default)]
-pub(crate) struct ColdState {
+pub(crate) struct ColdState<A> {
     pub(crate) restarts: Option<RestartHistory>,
     pub(crate) rounds: Option<WeightedRounds>,
+    pub(crate) at_end: Option<AtEnd<A>>,
+}
+
+impl<A> Default for ColdState<A> {
+    fn default() -> Self {
+        Self {
+            restarts: None,
+            rounds: None,
+            at_end: None,
+        }
+    }
 }
 
 /// The message being handled.
@@ -92,7 +105,7 @@ pub(crate) struct Body<A: Actor> {
     /// The async handler's future.
     pub(crate) suspended: Option<SuspendedFuture>,
     pub(crate) suspended_span: HandleSpan,
-    pub(crate) cold: Option<Box<ColdState>>,
+    pub(crate) cold: Option<Box<ColdState<A>>>,
     pub(crate) handling: Option<Handling>,
     pub(crate) life: Life,
     pub(crate) is_draining: bool,
@@ -261,7 +274,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    pub(crate) fn cold(&mut self) -> &mut ColdState {
+    pub(crate) fn cold(&mut self) -> &mut ColdState<A> {
         self.cold.get_or_insert_default()
     }
 

@@ -13,7 +13,7 @@ use crate::{
     id::ActorId,
     life,
     options::SpawnOptions,
-    run::TryFactory,
+    run::{AtEnd, Body, TryFactory},
     sync::{AtomicU64, Ordering},
     system_inner::SystemInner,
 };
@@ -50,16 +50,37 @@ impl SystemInner {
         actor: Option<A>,
         factory: Option<TryFactory<A>>,
     ) -> ActorRef<A> {
-        self.spawn_known(options, parent, actor, factory, |_| ())
+        self.spawn_known(options, parent, actor, factory, |_| (), |_| ())
     }
 
-    /// Spawns; `make_known` is called with the reference before the actor can run.
+    /// Spawns an activation of a directory: see [`Body::become_activation`].
+    pub(crate) fn spawn_activation<A: Actor>(
+        self: &Arc<Self>,
+        mut options: SpawnOptions,
+        factory: TryFactory<A>,
+        at_end: AtEnd<A>,
+        is_deferred: bool,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        if self.is_shutting_down() {
+            return Err(SpawnError::ShuttingDown);
+        }
+        options
+            .start_thread(&self.scheduler)
+            .map_err(|error| SpawnError::Thread(error.to_string()))?;
+        let prepare = |body: &mut Body<A>| body.become_activation(at_end, is_deferred);
+        let options = Some(Box::new(options));
+        Ok(self.spawn_known(options, None, None, Some(factory), prepare, |_| ()))
+    }
+
+    /// Spawns; `prepare` gets the body before anyone else has the cell, and `make_known` is called with the reference
+    /// before the actor can run.
     fn spawn_known<A: Actor>(
         self: &Arc<Self>,
         options: Option<Box<SpawnOptions>>,
         parent: Option<CoreRef>,
         actor: Option<A>,
         factory: Option<TryFactory<A>>,
+        prepare: impl FnOnce(&mut Body<A>),
         make_known: impl FnOnce(&ActorRef<A>),
     ) -> ActorRef<A> {
         // Ordering: Relaxed, each caller gets its own number.
@@ -71,7 +92,9 @@ impl SystemInner {
             parent,
         };
         // Before the registry is locked: large rings allocate their memory here.
-        let cell = CellRef::new(Cell::new(parts, actor, factory));
+        let mut cell = Cell::new(parts, actor, factory);
+        prepare(cell.body_mut());
+        let cell = CellRef::new(cell);
         let is_kept = self.registry.insert(cell.core_ref());
         let actor_ref = ActorRef::new(cell);
         make_known(&actor_ref);
@@ -121,6 +144,6 @@ impl SystemInner {
         let make_known = |actor: &ActorRef<A>| {
             self.names.transfer(&name, claim, actor.id(), actor.clone());
         };
-        Ok(self.spawn_known(options, parent, actor, factory, make_known))
+        Ok(self.spawn_known(options, parent, actor, factory, |_| (), make_known))
     }
 }

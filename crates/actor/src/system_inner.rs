@@ -12,6 +12,7 @@ use crate::{
     block::BlockedHandlers,
     catch_panic,
     dead_letter::DeadLetters,
+    directory::AnyDirectory,
     group::gauges::Gauged,
     listed::Listed,
     names::Names,
@@ -46,6 +47,7 @@ pub(crate) struct SystemInner {
     pub(crate) dead_letters: DeadLetters,
     pub(crate) groups: Listed<dyn Gauged>,
     pub(crate) topics: Listed<dyn AnyTopic>,
+    pub(crate) directories: Listed<dyn AnyDirectory>,
     pub(crate) blocked_handlers: Arc<BlockedHandlers>,
     pub(crate) default_options: SpawnOptions,
     /// Of asks that set no deadline.
@@ -162,6 +164,7 @@ impl SystemInner {
             ended_by_type: Vec::new(),
             groups: self.groups.map(Gauged::snapshot),
             topics: self.topics.map(AnyTopic::snapshot),
+            directories: self.directories.map(AnyDirectory::snapshot),
         }
     }
 }

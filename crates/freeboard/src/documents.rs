@@ -39,6 +39,7 @@ documents! {
     from_akka: "docs/guide/18-from-akka.md";
     from_rust_libraries: "docs/guide/19-from-rust-libraries.md";
     topics: "docs/guide/20-topics.md";
+    directory: "docs/guide/21-directory.md";
     #[cfg(all(feature = "cache", feature = "stream"))]
     metrics: "docs/metrics.md";
 }

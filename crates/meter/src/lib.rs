@@ -34,13 +34,13 @@ pub use clock::now_ns;
 pub use counter::{Counter, OwnedCounter, Peak};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
 pub use prometheus::{
-    ACTOR_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX, MEMBER_SERIES_MAX,
-    Measured, Metric, Sample, Series, TOPIC_SERIES_MAX, Unit, families, render,
+    ACTOR_SERIES_MAX, DIRECTORY_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX,
+    MEMBER_SERIES_MAX, Measured, Metric, Sample, Series, TOPIC_SERIES_MAX, Unit, families, render,
 };
 pub use scheduler::{
     CurrentRun, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
 };
 pub use snapshot::{
-    ActorSnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot,
-    ReasonCount, SubscriberSnapshot, SystemSnapshot, TopicSnapshot, skew,
+    ActorSnapshot, DirectorySnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot,
+    PollsSnapshot, ReasonCount, SubscriberSnapshot, SystemSnapshot, TopicSnapshot, skew,
 };

@@ -26,7 +26,8 @@ pub use exposition::Exposition;
 pub use family::{Family, FamilyKind, Sample, Unit};
 pub use metric::{Measured, Metric, Series};
 pub use system::{
-    ACTOR_SERIES_MAX, GROUP_SERIES_MAX, MEMBER_SERIES_MAX, TOPIC_SERIES_MAX, families,
+    ACTOR_SERIES_MAX, DIRECTORY_SERIES_MAX, GROUP_SERIES_MAX, MEMBER_SERIES_MAX, TOPIC_SERIES_MAX,
+    families,
 };
 
 use crate::snapshot::SystemSnapshot;

@@ -45,6 +45,8 @@ pub struct SystemSnapshot {
     pub groups: Vec<GroupSnapshot>,
     /// The topics.
     pub topics: Vec<TopicSnapshot>,
+    /// The directories.
+    pub directories: Vec<DirectorySnapshot>,
 }
 
 /// One actor.
@@ -97,6 +99,30 @@ pub struct ReasonCount {
     pub reason: String,
     /// How often.
     pub count: u64,
+}
+
+/// One directory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DirectorySnapshot {
+    /// The directory's number, unique within the process.
+    pub id: u64,
+    /// Its name.
+    pub name: Option<String>,
+    /// The type of its actors.
+    pub actor_type: String,
+    /// Keys with an activation now.
+    pub activations: u64,
+    /// Activations begun.
+    pub activated: u64,
+    /// Activations that were saved and have ended.
+    pub passivated: u64,
+    /// Activations refused, at the bound or during a shutdown.
+    pub refused: u64,
+    /// Loads that failed.
+    pub loads_failed: u64,
+    /// Saves that failed.
+    pub saves_failed: u64,
 }
 
 /// One topic and its subscribers.

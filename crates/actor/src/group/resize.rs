@@ -126,7 +126,7 @@ impl<A: Actor> GroupInner<A> {
 
 /// Drains the actor once no outbox holds messages for it.
 fn retire(core: &Core) {
-    core.set_retiring();
+    core.set_retiring(true);
     if !wait_graph::is_held_for(core.id()) {
         core.drain();
         return;

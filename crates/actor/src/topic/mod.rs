@@ -21,14 +21,8 @@ use std::{
 use freeboard_meter::{Counter, TopicSnapshot};
 
 use crate::{
-    actor::Message,
-    actor_ref::ActorRef,
-    catch_panic,
-    receives::Receives,
-    recipient::Recipient,
-    relations::Watcher,
-    sync::{AtomicU64, Ordering},
-    system::System,
+    actor::Message, actor_ref::ActorRef, catch_panic, listed::next_id, receives::Receives,
+    recipient::Recipient, relations::Watcher, system::System,
 };
 use subscriber::{Deliver, Delivery, Mapped, Subscriber, SubscriberCounts};
 
@@ -39,14 +33,6 @@ pub const TOPIC_SUBSCRIBERS_MAX: usize = 16_384;
 
 /// The default of [`TopicOptions::subscribers_max`].
 pub const TOPIC_SUBSCRIBERS_DEFAULT: usize = 1_024;
-
-/// The number of the next topic or subscriber of this process.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-fn next_id() -> u64 {
-    // Ordering: Relaxed, each caller gets its own number.
-    NEXT_ID.fetch_add(1, Ordering::Relaxed)
-}
 
 /// The options of a topic.
 #[derive(Debug, Clone)]

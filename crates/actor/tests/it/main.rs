@@ -21,6 +21,7 @@ mod dam_reservoir;
 mod deadlines;
 mod deferred;
 mod delivery;
+mod directory;
 mod drops;
 mod failing;
 mod fairness;

@@ -18,6 +18,8 @@ mod children_and_watch;
 mod counter;
 #[path = "../../examples/dam.rs"]
 mod dam;
+#[path = "../../examples/directory.rs"]
+mod directory;
 #[cfg(feature = "stream")]
 #[path = "../../examples/durable_log.rs"]
 mod durable_log;
@@ -54,6 +56,10 @@ mod resize_group;
 mod scatter_gather;
 #[path = "../../examples/shed_by_age.rs"]
 mod shed_by_age;
+#[path = "../../examples/stash.rs"]
+mod stash;
+#[path = "../../examples/state_machine.rs"]
+mod state_machine;
 #[path = "../../examples/supervision.rs"]
 mod supervision;
 #[cfg(feature = "net")]

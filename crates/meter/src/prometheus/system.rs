@@ -1,4 +1,5 @@
-//! The metrics of a system: workers, scheduler, poller, actors by type, named actors, groups, topics.
+//! The metrics of a system: workers, scheduler, poller, actors by type, named actors, groups, topics,
+//! directories.
 
 use std::collections::HashMap;
 
@@ -8,8 +9,8 @@ use crate::{
     metrics,
     scheduler::{SchedulerSnapshot, WorkerSnapshot, WorkerState},
     snapshot::{
-        ActorSnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot,
-        ReasonCount, SystemSnapshot, TopicSnapshot,
+        ActorSnapshot, DirectorySnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot,
+        PollerSnapshot, PollsSnapshot, ReasonCount, SystemSnapshot, TopicSnapshot,
     },
 };
 
@@ -25,6 +26,9 @@ pub const MEMBER_SERIES_MAX: usize = 1_000;
 
 /// The maximum number of topics with metrics of their own.
 pub const TOPIC_SERIES_MAX: usize = 200;
+
+/// The maximum number of directories with metrics of their own.
+pub const DIRECTORY_SERIES_MAX: usize = 200;
 
 metrics! {
     const SYSTEM: SystemSnapshot;
@@ -215,6 +219,22 @@ metrics! {
 }
 
 metrics! {
+    const DIRECTORY: DirectorySnapshot;
+    gauge "freeboard_directory_activations" = |it| it.activations,
+        "Keys with an activation.";
+    counter "freeboard_directory_activated_total" = |it| it.activated,
+        "Activations begun.";
+    counter "freeboard_directory_passivated_total" = |it| it.passivated,
+        "Activations that were saved and have ended.";
+    counter "freeboard_directory_refused_total" = |it| it.refused,
+        "Activations refused, at the bound or during a shutdown.";
+    counter "freeboard_directory_loads_failed_total" = |it| it.loads_failed,
+        "Loads of a state that failed.";
+    counter "freeboard_directory_saves_failed_total" = |it| it.saves_failed,
+        "Saves of a state that failed.";
+}
+
+metrics! {
     const TOPIC: TopicSnapshot;
     gauge "freeboard_topic_subscribers" = |it| it.subscribers.len(),
         "Subscribers of the topic.";
@@ -261,6 +281,7 @@ pub fn families(snapshot: &SystemSnapshot) -> Exposition {
     add_named_actors(&mut text, &snapshot.actors);
     add_groups(&mut text, &snapshot.groups);
     add_topics(&mut text, &snapshot.topics);
+    add_directories(&mut text, &snapshot.directories);
     text
 }
 
@@ -346,6 +367,21 @@ fn add_topics(text: &mut Exposition, topics: &[TopicSnapshot]) {
     };
     let topics = topics.iter().take(TOPIC_SERIES_MAX);
     text.series(TOPIC, topics.map(|it| (labels(it), it)));
+}
+
+fn add_directories(text: &mut Exposition, directories: &[DirectorySnapshot]) {
+    metrics! {
+        const DIRECTORIES: [DirectorySnapshot];
+        gauge "freeboard_directories" = |it| it.len(), "Directories of actors by key.";
+    }
+    text.metrics(DIRECTORIES, &[], directories);
+    let labels = |it: &DirectorySnapshot| {
+        let name = it.name.as_ref().unwrap_or(&it.actor_type);
+        let id = it.id.to_string();
+        [("directory_id", id), ("directory", name.clone())]
+    };
+    let directories = directories.iter().take(DIRECTORY_SERIES_MAX);
+    text.series(DIRECTORY, directories.map(|it| (labels(it), it)));
 }
 
 fn reasons(counts: &[ReasonCount]) -> impl Iterator<Item = (&String, u64)> {

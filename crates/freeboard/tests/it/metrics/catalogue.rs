@@ -5,9 +5,9 @@ use freeboard::{
     cache::CacheSnapshot,
     flow::ShedReason,
     meter::{
-        ActorSnapshot, Exposition, Family, GroupSnapshot, HistogramSummary, LaneSnapshot,
-        MemberSnapshot, PollerSnapshot, ReasonCount, SchedulerSnapshot, SystemSnapshot,
-        TopicSnapshot, WorkerSnapshot, families,
+        ActorSnapshot, DirectorySnapshot, Exposition, Family, GroupSnapshot, HistogramSummary,
+        LaneSnapshot, MemberSnapshot, PollerSnapshot, ReasonCount, SchedulerSnapshot,
+        SystemSnapshot, TopicSnapshot, WorkerSnapshot, families,
     },
     net::{http::HttpSnapshot, proxy::ProxySnapshot, tcp::ListenerSnapshot},
     redis::{ClusterSnapshot, ConnectionSnapshot, NodeSnapshot, RedisSnapshot},
@@ -121,6 +121,10 @@ fn system() -> SystemSnapshot {
             limit: Some(20),
             in_flight: Some(3),
             limited: Some(2),
+            ..Default::default()
+        }],
+        directories: vec![DirectorySnapshot {
+            name: Some("accounts".to_owned()),
             ..Default::default()
         }],
         topics: vec![TopicSnapshot {

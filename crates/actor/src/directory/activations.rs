@@ -1,0 +1,551 @@
+//! The activations of a directory: which actor is active for a key, and how one follows another.
+//!
+//! ```text
+//!            message           load                     idle              drained        saved
+//!   no entry ──────▶ waiting ──────▶ active ─────────▶ closed, handles ──────▶ saving ──────▶ no entry
+//!                      ▲                                its messages             │
+//!                      │           a message meanwhile: a successor              │ save failed: the successor
+//!                      └─────────────────────────────────────────────────────────┘ gets the actor itself
+//! ```
+//!
+//! An entry is an actor's reference. Its mailbox is open from the beginning, so it holds the messages that come before
+//! the actor is loaded; its bound and policy apply. Passivation closes the mailbox. A message that comes later finds it
+//! closed and makes a *successor*: a further actor, which takes the entry at once and starts only when its predecessor
+//! has terminated, so after the save. Akka's sharding keeps these messages in a buffer of the shard, and asks the actor
+//! to agree to its end (`Passivate`); here the mailbox's close separates the accepted messages from the later ones.
+//!
+//! **One activation per key.** Entries change under the lock of their shard. A new entry is made if there is none, or if
+//! the actor of the present one takes no more messages; then the new actor starts after the end of that one, and of all
+//! that it waits for itself: it may be stopped while it waits. An entry is removed when all of these have terminated. So
+//! an actor starts only after all earlier ones of its key have terminated.
+//!
+//! **Nothing accepted is lost.** An activation handles all that its mailbox has accepted before it is saved. Like a
+//! removed member of a group, it is closed only when no outbox holds messages for it (`group::resize`).
+//!
+//! The lock of a shard is held for a look-up and a few stores; also for the key's `Hash` and `Eq`, the only user code.
+
+use std::{
+    collections::{HashMap, hash_map::RandomState},
+    hash::{BuildHasher, Hash},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use freeboard_meter::{Counter, DirectorySnapshot, clock};
+
+use super::{Activation, AnyDirectory, AtBound, DirectoryError, DirectoryOptions, Store};
+use crate::{
+    actor::Actor,
+    actor_ref::ActorRef,
+    catch_panic,
+    core::{self, Core},
+    core_ref::CoreRef,
+    listed::next_id,
+    relations::Watcher,
+    run::{AtEnd, TryFactory},
+    supervision::{panic_text, saturating_ns},
+    sync::{AtomicU64, AtomicUsize, Ordering},
+    system_inner::SystemInner,
+    wait_graph,
+};
+
+const SHARDS: usize = 64;
+
+/// Sweeps of one shard per idle time: an activation is passivated at most a quarter of the idle time late.
+const ROUNDS: u32 = 4;
+const SWEEP_MIN: Duration = Duration::from_millis(1);
+/// Between the sweeps of two shards, if only the order of idleness is needed.
+const SWEEP_DEFAULT: Duration = Duration::from_millis(50);
+
+/// At the bound, one search closes this part of all activations.
+const VICTIMS_PART: usize = 64;
+
+struct Entry<A: Actor> {
+    actor: ActorRef<A>,
+    epoch: u64,
+    /// It starts when these have terminated.
+    after: Vec<CoreRef>,
+    /// An actor whose save has failed, for this activation instead of a load.
+    kept: Kept<A>,
+    /// Messages accepted when it was last swept.
+    accepted: u64,
+    /// When it was last used, as far as the directory has seen.
+    used_ns: u64,
+}
+
+type Kept<A> = Arc<Mutex<Option<A>>>;
+type Shard<K, A> = HashMap<K, Entry<A>>;
+type Load<K, A> = Box<dyn Fn(&Activation<K>) -> Result<A, String> + Send + Sync>;
+type Save<K, A> = Box<dyn Fn(&Activation<K>, &mut A) -> Result<(), String> + Send + Sync>;
+
+pub(super) struct Activations<K, A: Actor> {
+    id: u64,
+    pub(super) options: DirectoryOptions,
+    backing: Arc<Backing<K, A>>,
+    shards: Box<[Mutex<Shard<K, A>>]>,
+    hasher: RandomState,
+    /// Entries of all shards.
+    len: AtomicUsize,
+    next_epoch: AtomicU64,
+    /// The time of the last sweep: exact enough for idleness, and free to read.
+    coarse_ns: AtomicU64,
+    activated: Counter,
+    refused: Counter,
+}
+
+/// What loads and saves the actors. Each activation refers to it, so that it is saved also after its directory was
+/// dropped.
+struct Backing<K, A> {
+    system: Arc<SystemInner>,
+    load: Load<K, A>,
+    save: Save<K, A>,
+    passivated: Counter,
+    loads_failed: Counter,
+    saves_failed: Counter,
+}
+
+impl<K, A: Actor> Backing<K, A> {
+    fn load(&self, activation: &Activation<K>) -> Result<A, String> {
+        let scheduler = &self.system.scheduler;
+        let loaded = scheduler.blocking(|| (self.load)(activation));
+        self.loads_failed.add(u64::from(loaded.is_err()));
+        loaded
+    }
+
+    fn save(&self, activation: &Activation<K>, actor: &mut A, core: &Core) -> Result<(), String> {
+        let save = || (self.save)(activation, actor);
+        let scheduler = &self.system.scheduler;
+        let saved = scheduler.blocking(|| catch_unwind(AssertUnwindSafe(save)));
+        let saved = saved.unwrap_or_else(|panic| {
+            let text = format!("a panic: {}", panic_text(&*panic));
+            catch_panic::drop_payload(panic);
+            Err(text)
+        });
+        match &saved {
+            Ok(()) => self.passivated.add(1),
+            Err(error) => {
+                self.saves_failed.add(1);
+                catch_panic::call(|| {
+                    let (actor, actor_type) = (core.id().get(), core.type_name());
+                    tracing::error!(actor, actor_type, "a state was not saved: {error}");
+                });
+            }
+        }
+        saved
+    }
+}
+
+impl<A: Actor> Entry<A> {
+    /// Terminated actors would keep their memory.
+    fn forget_ended(&mut self) {
+        if !self.after.is_empty() {
+            self.after.retain(|core| core.end_reason().is_none());
+        }
+    }
+
+    /// What the next activation of the key has to wait for: this one, and if it is stopped early, those before it.
+    fn to_wait_for(&self) -> Vec<CoreRef> {
+        let mut cores = self.after.clone();
+        cores.retain(|core| core.end_reason().is_none());
+        cores.push(self.actor.cell().core_ref().clone());
+        cores
+    }
+
+    fn watched(&self) -> Watched {
+        let cores = self.to_wait_for();
+        let epoch = self.epoch;
+        Watched { epoch, cores }
+    }
+}
+
+/// The actors of an entry.
+struct Watched {
+    epoch: u64,
+    cores: Vec<CoreRef>,
+}
+
+/// Calls `then` once all of these have terminated, which may be now; not if there are none.
+fn when_ended(cores: &[CoreRef], then: impl Fn() + Send + Sync + 'static) {
+    let left = Arc::new((AtomicUsize::new(cores.len()), then));
+    for core in cores {
+        let left = left.clone();
+        let on_end = move |_| {
+            // Ordering: AcqRel: the last one sees what all of them have saved.
+            if left.0.fetch_sub(1, Ordering::AcqRel) == 1 {
+                (left.1)();
+            }
+        };
+        core.on_end(Watcher::System, Box::new(on_end));
+    }
+}
+
+fn accepted(core: &Core) -> u64 {
+    core.mailbox.lanes().map(|lane| lane.accepted()).sum()
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
+    pub(super) fn new<S: Store<K, A>>(
+        system: Arc<SystemInner>,
+        options: DirectoryOptions,
+        store: S,
+    ) -> Arc<Self> {
+        let store = Arc::new(store);
+        let saves = store.clone();
+        let backing = Backing {
+            system,
+            load: Box::new(move |it| store.load(it).map_err(|error| format!("{error:#}"))),
+            save: Box::new(move |it, actor| {
+                let saved = saves.save(it, actor);
+                saved.map_err(|error| format!("{error:#}"))
+            }),
+            passivated: Counter::default(),
+            loads_failed: Counter::default(),
+            saves_failed: Counter::default(),
+        };
+        let directory = Arc::new(Self {
+            id: next_id(),
+            options,
+            backing: Arc::new(backing),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            len: AtomicUsize::new(0),
+            next_epoch: AtomicU64::new(1),
+            coarse_ns: AtomicU64::new(clock::now_ns()),
+            activated: Counter::default(),
+            refused: Counter::default(),
+        });
+        directory.start_sweeps();
+        directory
+    }
+
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard<K, A>> {
+        let shard = self.shards[shard].lock();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shard_of(&self, key: &K) -> MutexGuard<'_, Shard<K, A>> {
+        self.lock(self.hasher.hash_one(key) as usize % SHARDS)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        // Ordering: Relaxed, a gauge; the bound is checked by read-modify-writes.
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn coarse_ns(&self) -> u64 {
+        // Ordering: Relaxed, a recent time is enough.
+        self.coarse_ns.load(Ordering::Relaxed)
+    }
+
+    /// The present activation, if it takes messages.
+    pub(super) fn find(&self, key: &K) -> Option<ActorRef<A>> {
+        let mut shard = self.shard_of(key);
+        let entry = shard.get_mut(key)?;
+        entry.used_ns = self.coarse_ns();
+        entry.forget_ended();
+        let is_open = !entry.actor.cell().core().mailbox.is_closed();
+        is_open.then(|| entry.actor.clone())
+    }
+
+    /// The present activation, or a new one.
+    pub(super) fn activate(self: &Arc<Self>, key: &K) -> Result<ActorRef<A>, DirectoryError> {
+        if let Some(actor) = self.find(key) {
+            return Ok(actor);
+        }
+        let mut outcome = self.begin(key, None);
+        if matches!(outcome, Err(DirectoryError::Full(_)))
+            && self.options.at_bound == AtBound::PassivateIdle
+            && let Some(victim) = self.passivate_least_recent()
+        {
+            outcome = self.begin(key, Some(victim));
+        }
+        if outcome.is_err() {
+            self.refused.add(1);
+        }
+        outcome
+    }
+
+    /// Begins an activation, unless another thread has. With a `victim` it may exceed the bound, because it starts only
+    /// after the victim has ended.
+    fn begin(
+        self: &Arc<Self>,
+        key: &K,
+        victim: Option<CoreRef>,
+    ) -> Result<ActorRef<A>, DirectoryError> {
+        // Cloned without the lock: keys are the user's.
+        let keys = (key.clone(), key.clone());
+        let (actor, watched, _old) = {
+            let mut shard = self.shard_of(key);
+            let entry = shard.get(key);
+            if let Some(entry) = entry.filter(|it| !it.actor.cell().core().mailbox.is_closed()) {
+                return Ok(entry.actor.clone());
+            }
+            let after = match entry {
+                Some(entry) => entry.to_wait_for(),
+                None => {
+                    self.count_one(victim.is_some())?;
+                    victim.into_iter().collect()
+                }
+            };
+            match self.spawn(keys.0, after) {
+                Ok(entry) => {
+                    let (actor, watched) = (entry.actor.clone(), entry.watched());
+                    (actor, watched, shard.insert(keys.1, entry))
+                }
+                Err(error) => {
+                    if !shard.contains_key(key) {
+                        // Ordering: Relaxed, as in `count_one`.
+                        self.len.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    return Err(error);
+                }
+            }
+        };
+        self.watch(key.clone(), &watched);
+        Ok(actor)
+    }
+
+    /// Counts one more entry.
+    fn count_one(&self, may_exceed: bool) -> Result<(), DirectoryError> {
+        let max = self.options.activations_max;
+        let more = |len| (len < max || may_exceed).then_some(len + 1);
+        // Ordering: Relaxed, the count alone decides.
+        let (relaxed, len) = (Ordering::Relaxed, &self.len);
+        let counted = len.fetch_update(relaxed, relaxed, more);
+        counted.map(drop).map_err(|_| DirectoryError::Full(max))
+    }
+
+    /// Spawns the actor of a new entry, which starts when those in `after` have terminated. The caller has locked the
+    /// shard.
+    fn spawn(self: &Arc<Self>, key: K, after: Vec<CoreRef>) -> Result<Entry<A>, DirectoryError> {
+        // Ordering: Relaxed: for one key, the lock of its shard orders the epochs.
+        let epoch = self.next_epoch.fetch_add(1, Ordering::Relaxed);
+        let activation = Arc::new(Activation { key, epoch });
+        let kept = Kept::<A>::default();
+        let options = self.options.member.clone();
+        let factory = self.factory(activation.clone(), kept.clone());
+        let at_end = self.at_end(activation);
+        let system = &self.backing.system;
+        let spawned = system.spawn_activation(options, factory, at_end, !after.is_empty());
+        let actor = spawned.map_err(|_| DirectoryError::Closed)?;
+        self.activated.add(1);
+        let successor = actor.cell().core_ref().clone();
+        when_ended(&after, move || successor.signal(core::RESUME));
+        Ok(Entry {
+            actor,
+            epoch,
+            after,
+            kept,
+            accepted: 0,
+            used_ns: clock::now_ns(),
+        })
+    }
+
+    /// Removes the entry of this epoch when its actor, and all that it waits for, have terminated, which may be now. Call
+    /// without the shard's lock.
+    fn watch(self: &Arc<Self>, key: K, watched: &Watched) {
+        let (directory, epoch) = (Arc::downgrade(self), watched.epoch);
+        when_ended(&watched.cores, move || {
+            if let Some(directory) = directory.upgrade() {
+                directory.ended(&key, epoch);
+            }
+        });
+    }
+
+    fn ended(&self, key: &K, epoch: u64) {
+        // Dropped without the lock: key and actor are the user's.
+        let _removed = {
+            let mut shard = self.shard_of(key);
+            if shard.get(key).is_none_or(|entry| entry.epoch != epoch) {
+                return;
+            }
+            // Ordering: Relaxed, as in `begin`.
+            self.len.fetch_sub(1, Ordering::Relaxed);
+            shard.remove_entry(key)
+        };
+    }
+
+    fn factory(&self, activation: Arc<Activation<K>>, kept: Kept<A>) -> TryFactory<A> {
+        let backing = self.backing.clone();
+        Box::new(move || {
+            let taken = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+            taken.map_or_else(|| backing.load(&activation), Ok)
+        })
+    }
+
+    /// Saves the actor of an activation that ends. If that fails, the actor becomes that of the next activation.
+    fn at_end(self: &Arc<Self>, activation: Arc<Activation<K>>) -> AtEnd<A> {
+        let (backing, directory) = (self.backing.clone(), Arc::downgrade(self));
+        Box::new(move |mut actor, core| {
+            let Err(error) = backing.save(&activation, &mut actor, core) else {
+                return Ok(());
+            };
+            let directory = directory.upgrade().ok_or(DirectoryError::Closed);
+            let kept = directory.and_then(|it| it.keep(&activation, actor, core));
+            kept.map_err(|_| format!("its state was not saved, and is lost: {error}"))
+        })
+    }
+
+    /// Gives the actor of a failed save to the next activation, which waits for the end of this one, `core`.
+    fn keep(
+        self: &Arc<Self>,
+        activation: &Activation<K>,
+        actor: A,
+        core: &Core,
+    ) -> Result<(), DirectoryError> {
+        let key = &activation.key;
+        let keys = (key.clone(), key.clone());
+        let mut shard = self.shard_of(key);
+        let successor = shard.get(key).filter(|it| {
+            let has_ended = it.actor.cell().core().end_reason().is_some();
+            it.epoch != activation.epoch && !has_ended
+        });
+        let mut begun = None;
+        let kept = if let Some(successor) = successor {
+            successor.kept.clone()
+        } else {
+            let entry = self.spawn(keys.0, vec![CoreRef::of(core)])?;
+            begun = Some(entry.watched());
+            let kept = entry.kept.clone();
+            if shard.insert(keys.1, entry).is_none() {
+                self.count_one(true)?;
+            }
+            kept
+        };
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(actor);
+        drop(shard);
+        if let Some(watched) = begun {
+            self.watch(key.clone(), &watched);
+        }
+        Ok(())
+    }
+
+    /// Passivates the present activation of the key; `false` if there is none.
+    pub(super) fn passivate(&self, key: &K) -> bool {
+        let shard = self.shard_of(key);
+        let entry = shard.get(key);
+        entry.is_some_and(|entry| close(entry.actor.cell().core()))
+    }
+
+    pub(super) fn passivate_all(&self) {
+        for shard in 0..SHARDS {
+            for entry in self.lock(shard).values() {
+                entry.actor.stop_gracefully();
+            }
+        }
+    }
+
+    /// Passivates the activations that were idle for the longest time, and returns the first of them.
+    fn passivate_least_recent(&self) -> Option<CoreRef> {
+        let mut idle = Vec::new();
+        for shard in 0..SHARDS {
+            let shard = self.lock(shard);
+            let entries = shard.values().filter(|entry| is_idle(entry));
+            idle.extend(entries.map(|it| (it.used_ns, it.actor.cell().core_ref().clone())));
+        }
+        // One search serves several new keys.
+        let victims = 1 + self.options.activations_max / VICTIMS_PART;
+        if victims < idle.len() {
+            idle.select_nth_unstable_by_key(victims, |(used_ns, _)| *used_ns);
+            idle.truncate(victims);
+        }
+        idle.sort_unstable_by_key(|(used_ns, _)| *used_ns);
+        let mut closed = idle.into_iter().filter(|(_, core)| close(core));
+        let first = closed.next();
+        closed.for_each(drop);
+        first.map(|(_, core)| core)
+    }
+
+    /// Sweeps one shard after the other, from the timer thread.
+    fn start_sweeps(self: &Arc<Self>) {
+        let period = match self.options.idle_after {
+            Some(idle) => (idle / (ROUNDS * SHARDS as u32)).max(SWEEP_MIN),
+            None if self.options.at_bound == AtBound::PassivateIdle => SWEEP_DEFAULT,
+            None => return,
+        };
+        // Short idle times need several shards per sweep.
+        let idle_ns = self.options.idle_after.map_or(u64::MAX, saturating_ns);
+        let round = u64::from(ROUNDS) * saturating_ns(period);
+        let at_once = (SHARDS as u64 * round)
+            .div_ceil(idle_ns.max(1))
+            .clamp(1, SHARDS as u64);
+        let directory = Arc::downgrade(self);
+        let mut next = 0;
+        let set = self.backing.system.timers.after(period, move |_| {
+            let directory = Weak::upgrade(&directory)?;
+            for _ in 0..at_once {
+                directory.sweep(next, idle_ns);
+                next = (next + 1) % SHARDS;
+            }
+            Some(period)
+        });
+        // Without a timer thread the system is shutting down.
+        drop(set);
+    }
+
+    fn sweep(&self, shard: usize, idle_ns: u64) {
+        let now_ns = clock::now_ns();
+        // Ordering: Relaxed, as in `coarse_ns`.
+        self.coarse_ns.store(now_ns, Ordering::Relaxed);
+        for entry in self.lock(shard).values_mut() {
+            entry.forget_ended();
+            let core = entry.actor.cell().core();
+            let accepted = accepted(core);
+            if accepted != entry.accepted || core.mailbox.depth() > 0 {
+                entry.accepted = accepted;
+                entry.used_ns = now_ns;
+            } else if now_ns.saturating_sub(entry.used_ns) >= idle_ns {
+                close(core);
+            }
+        }
+    }
+}
+
+fn is_idle<A: Actor>(entry: &Entry<A>) -> bool {
+    let mailbox = &entry.actor.cell().core().mailbox;
+    !mailbox.is_closed() && mailbox.depth() == 0
+}
+
+/// Closes an activation's mailbox, so that it handles what it has and ends. `false` if it is closed, or if an outbox
+/// holds messages for it.
+fn close(core: &Core) -> bool {
+    if core.mailbox.is_closed() {
+        return false;
+    }
+    // From here on no outbox takes messages for it.
+    core.set_retiring(true);
+    let may_close = !wait_graph::is_held_for(core.id());
+    if may_close {
+        core.drain();
+    } else {
+        core.set_retiring(false);
+    }
+    may_close
+}
+
+impl<K, A: Actor> Drop for Activations<K, A> {
+    fn drop(&mut self) {
+        for shard in &mut self.shards {
+            let shard = shard.get_mut().unwrap_or_else(PoisonError::into_inner);
+            shard.values().for_each(|it| it.actor.stop_gracefully());
+        }
+    }
+}
+
+impl<K: Send + Sync, A: Actor> AnyDirectory for Activations<K, A> {
+    fn snapshot(&self) -> DirectorySnapshot {
+        DirectorySnapshot {
+            id: self.id,
+            name: self.options.name.clone(),
+            actor_type: std::any::type_name::<A>().to_owned(),
+            // Ordering: Relaxed, a gauge.
+            activations: self.len.load(Ordering::Relaxed) as u64,
+            activated: self.activated.get(),
+            passivated: self.backing.passivated.get(),
+            refused: self.refused.get(),
+            loads_failed: self.backing.loads_failed.get(),
+            saves_failed: self.backing.saves_failed.get(),
+        }
+    }
+}
