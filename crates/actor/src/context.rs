@@ -584,7 +584,6 @@ impl<A: Actor> Context<A> {
     {
         let actor = self.actor_ref();
         let runtime = self.cell().core().system.runtime.clone();
-        let runtime = runtime.ok_or(crate::NoRuntime)?;
         let watched = actor.clone();
         let future = future.into_future();
         let sending = async move {
@@ -603,15 +602,27 @@ impl<A: Actor> Context<A> {
                 }
             }
         };
-        let piped = runtime.spawn(crate::span::follow(sending));
+        let on_panic = move || {
+            let core = watched.cell().core();
+            tracing::error!(actor = core.id().get(), "a piped future panicked");
+            let message_type = std::any::type_name::<M>();
+            core.note_dead_letter(message_type, ShedReason::HandlerPanicked);
+        };
+        let sending = crate::span::follow(sending);
+        #[cfg(feature = "testing")]
+        if runtime.is_none()
+            && let Some(executor) = self.cell().core().system.scheduler.executor()
+        {
+            executor.spawn(sending, on_panic);
+            return Ok(());
+        }
+        let runtime = runtime.ok_or(crate::NoRuntime)?;
+        let piped = runtime.spawn(sending);
         runtime.spawn(async move {
             if let Err(error) = piped.await
                 && error.is_panic()
             {
-                let core = watched.cell().core();
-                tracing::error!(actor = core.id().get(), "a piped future panicked");
-                let message_type = std::any::type_name::<M>();
-                core.note_dead_letter(message_type, ShedReason::HandlerPanicked);
+                on_panic();
             }
         });
         Ok(())

@@ -72,7 +72,8 @@ struct Queue {
     waiting: BTreeMap<u64, Waker>,
     /// Senders that have left the queue with capacity and have not run yet.
     granted: HashMap<u64, Registration>,
-    scouts: HashMap<ActorId, Registration>,
+    /// In the order of spawning, so that a seeded test repeats it.
+    scouts: BTreeMap<ActorId, Registration>,
     next_number: u64,
 }
 

@@ -54,9 +54,9 @@
 //!   handlers return in reverse order: if one inside waits for one outside, the kit reports a deadlock that threads would
 //!   not have. Async handlers have no such limit.
 //! - Pinned actors have no thread of their own, and `cx.blocking` calls its function at once.
-//! - No tokio runtime is attached unless the builder has one: tokio's timers and sockets panic with tokio's own message,
-//!   and `cx.pipe` returns [`NoRuntime`](crate::NoRuntime). A waker that another thread calls fails the test, because the
-//!   order would depend on real time. So does a tell from another thread.
+//! - No tokio runtime is attached unless the builder has one: tokio's timers and sockets panic with tokio's own message.
+//!   Futures of `cx.pipe` are polled by the steps of the system. A waker that another thread calls fails the test, because
+//!   the order would depend on real time. So does a tell from another thread.
 
 mod faults;
 mod kit;

@@ -175,6 +175,7 @@ struct Asker(Option<ActorRef<Asker>>);
 
 #[derive(Debug, PartialEq)]
 struct Block(Option<Duration>);
+#[derive(Debug, PartialEq)]
 struct Await;
 struct Nothing;
 
@@ -499,4 +500,62 @@ fn a_shutdown_takes_no_time_and_stops_what_hangs() {
     assert!(report.unfinished.is_empty() && report.stuck_workers.is_empty());
     assert!(system.now() >= HOUR);
     testing::expect_counts(&system);
+}
+
+#[test]
+#[cfg(feature = "tokio")]
+fn piped_futures_run_in_the_order_of_the_seed() {
+    struct Piper(Recipient<u64>);
+    struct Pipe(ActorRef<Asker>, bool);
+    impl Actor for Piper {}
+    impl Handler<Pipe> for Piper {
+        type Reply = ();
+        fn handle(&mut self, msg: Pipe, cx: &mut Context<Self>) {
+            let asked = async move {
+                assert!(msg.1, "on purpose");
+                msg.0.ask(Await).await
+            };
+            let piped = cx.pipe(asked, |reply| u64::from(reply == Ok(true)));
+            piped.expect("no runtime is needed");
+        }
+    }
+    impl Handler<u64> for Piper {
+        type Reply = ();
+        fn handle(&mut self, number: u64, _cx: &mut Context<Self>) {
+            self.0.tell_or_log(number);
+        }
+    }
+    each_seed(0..20, |system| {
+        let probe = Probe::<u64>::spawn(system);
+        let (asker, piper) = (
+            system.spawn(Asker(None)),
+            system.spawn(Piper(probe.recipient())),
+        );
+        piper.tell(Pipe(asker.clone(), true)).expect("alive");
+        probe.expect_eq(1);
+        system.expect_no_dead_letters();
+        // A panic of a piped future is a dead letter.
+        piper.tell(Pipe(asker, false)).expect("alive");
+        probe.expect_none(MS);
+        let text = panic_of(|| system.expect_no_dead_letters());
+        check_text(&text, &["u64 to", "Piper: handler_panicked"]);
+    });
+}
+
+#[test]
+fn a_timer_of_tokio_fails_its_handler_with_a_clear_text() {
+    struct Sleeper;
+    struct Sleep;
+    impl Actor for Sleeper {}
+    impl AsyncHandler<Sleep> for Sleeper {
+        type Reply = ();
+        async fn handle(&mut self, _msg: Sleep, _cx: &mut Context<Self>) {
+            tokio::time::sleep(MS).await;
+        }
+    }
+    let system = TestSystem::new(1);
+    let sleeper = system.spawn(Sleeper);
+    assert!(matches!(sleeper.ask(Sleep).wait(), Err(AskError::Shed)));
+    let text = panic_of(|| system.expect_no_failures());
+    check_text(&text, &["Sleeper", "no reactor running"]);
 }

@@ -16,6 +16,7 @@
 //! Sources: shuttle (one choice per step), tokio's paused clock (time moves when nothing can run), FoundationDB's
 //! simulator.
 
+mod future;
 mod timers;
 mod trace;
 
@@ -36,10 +37,11 @@ use crate::{
     task::{After, Task},
 };
 
+use future::FutureTask;
 pub(crate) use timers::OwnTimers;
 use timers::{Due, TimerList};
 use trace::Trace;
-pub use trace::{TRACE_STEPS_MAX, TraceStep};
+pub use trace::{StepKind, TRACE_STEPS_MAX, TraceStep};
 
 /// Chooses one of a number of things that can happen next, which is at least 2. The result is below that number.
 pub type Choose = Box<dyn FnMut(usize) -> usize + Send>;
@@ -55,8 +57,14 @@ pub enum GaveUp {
     OutOfSteps,
 }
 
+/// What can run.
+enum Ready {
+    Task(ReadyTask),
+    Future(Arc<FutureTask>),
+}
+
 /// A runnable task and its scheduler.
-struct Ready {
+struct ReadyTask {
     task: Task,
     shared: Arc<Shared>,
 }
@@ -136,17 +144,23 @@ impl Executor {
         let step = state.steps;
         if choice < runnable {
             let ready = state.ready.swap_remove(choice);
-            drop(state);
-            self.run(step, ready);
+            if let Ready::Future(future) = ready {
+                state.trace.note(step, now_ns, StepKind::Future);
+                drop(state);
+                future.poll();
+            } else if let Ready::Task(ready) = ready {
+                drop(state);
+                self.run(step, ready);
+            }
         } else {
             let (due_ns, due) = state.timers.take_due(choice - runnable);
             let timer = match due {
                 Due::Wakeup(ready) => {
-                    state.ready.push(ready);
+                    state.ready.push(Ready::Task(ready));
                     None
                 }
                 Due::Timer(timer) => {
-                    state.trace.note_timer(step, now_ns);
+                    state.trace.note(step, now_ns, StepKind::Timer);
                     Some(timer)
                 }
             };
@@ -281,7 +295,7 @@ impl Executor {
         if shared.is_shut_down() {
             return;
         }
-        let ready = Ready {
+        let ready = ReadyTask {
             task,
             shared: shared.clone(),
         };
@@ -291,13 +305,13 @@ impl Executor {
                 let due_ns = clock::now_ns().saturating_add(delay_ns);
                 state.timers.insert(due_ns, Due::Wakeup(ready));
             }
-            None => state.ready.push(ready),
+            None => state.ready.push(Ready::Task(ready)),
         }
     }
 
     /// One run with the scheduler's budget.
-    fn run(&self, step: u64, ready: Ready) {
-        let Ready { task, shared } = ready;
+    fn run(&self, step: u64, ready: ReadyTask) {
+        let ReadyTask { task, shared } = ready;
         let label = RunLabel::default();
         let limits = shared.settings.budget;
         let mut context = RunContext::new(&ManualHost, limits, &label, &shared.tick, 0, false);
@@ -316,13 +330,14 @@ impl Executor {
         let mut state = self.lock();
         if !shared.is_shut_down() {
             let shared = shared.clone();
-            state.ready.push(Ready { task, shared });
+            state.ready.push(Ready::Task(ReadyTask { task, shared }));
         }
     }
 
     /// Forgets the tasks of a scheduler that is shut down. It may be in a run; then its last run closes it.
     pub(crate) fn close(&self, shared: &Arc<Shared>) {
-        let is_own = |ready: &Ready| Arc::ptr_eq(&ready.shared, shared);
+        let is_own_task = |ready: &ReadyTask| Arc::ptr_eq(&ready.shared, shared);
+        let is_own = |ready: &Ready| matches!(ready, Ready::Task(it) if is_own_task(it));
         let forgotten = {
             let mut state = self.lock();
             if shared.is_shut_down() {
@@ -331,7 +346,7 @@ impl Executor {
             shared.request_shutdown();
             let (own, others) = mem::take(&mut state.ready).into_iter().partition(is_own);
             state.ready = others;
-            let wakeups = state.timers.extract_wakeups(is_own);
+            let wakeups = state.timers.extract_wakeups(is_own_task);
             let own: Vec<_> = own;
             (own, wakeups)
         };

@@ -5,14 +5,14 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use super::{Executor, Ready, call};
+use super::{Executor, ReadyTask, call};
 use crate::timer::{Action, TimerKey, due_after};
 
 /// What happens at a time.
 pub(super) enum Due {
     Timer(Timer),
     /// A delayed wake-up.
-    Wakeup(Ready),
+    Wakeup(ReadyTask),
 }
 
 pub(super) struct Timer {
@@ -68,7 +68,7 @@ impl TimerList {
         (place.0, due)
     }
 
-    pub(super) fn extract_wakeups(&mut self, is_wanted: impl Fn(&Ready) -> bool) -> Vec<Due> {
+    pub(super) fn extract_wakeups(&mut self, is_wanted: impl Fn(&ReadyTask) -> bool) -> Vec<Due> {
         self.extract(|due| matches!(due, Due::Wakeup(ready) if is_wanted(ready)))
     }
 

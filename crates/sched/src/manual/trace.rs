@@ -11,6 +11,25 @@ use crate::label::RunLabel;
 /// Steps that a trace keeps.
 pub const TRACE_STEPS_MAX: usize = 4_096;
 
+/// What a step ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// A task.
+    Task {
+        /// The number of its owner, by first appearance.
+        owner: u32,
+        /// The owner's type.
+        owner_type: &'static str,
+        /// The type of the last message that was handled; empty if there was none.
+        message_type: &'static str,
+    },
+    /// A timer.
+    Timer,
+    /// A future that was spawned.
+    Future,
+}
+
 /// One step. Its text contains neither addresses nor numbers of the process, so equal runs have equal texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceStep {
@@ -18,23 +37,26 @@ pub struct TraceStep {
     pub step: u64,
     /// Virtual time since the start.
     pub time: Duration,
-    /// The task's owner: its number, by first appearance, and its type. `None` for a timer.
-    pub owner: Option<(u32, &'static str)>,
-    /// The type of the last message that was handled; empty if there was none.
-    pub message_type: &'static str,
+    /// What it ran.
+    pub kind: StepKind,
 }
 
 impl fmt::Display for TraceStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:>6} {:>10?}  ", self.step, self.time)?;
-        match self.owner {
-            None => formatter.write_str("timer"),
-            Some((number, owner)) => {
-                write!(formatter, "{}#{number}", short(owner))?;
-                if self.message_type.is_empty() {
+        match self.kind {
+            StepKind::Timer => formatter.write_str("timer"),
+            StepKind::Future => formatter.write_str("future"),
+            StepKind::Task {
+                owner,
+                owner_type,
+                message_type,
+            } => {
+                write!(formatter, "{}#{owner}", short(owner_type))?;
+                if message_type.is_empty() {
                     return Ok(());
                 }
-                write!(formatter, " {}", short(self.message_type))
+                write!(formatter, " {}", short(message_type))
             }
         }
     }
@@ -59,40 +81,39 @@ impl Trace {
         *self.numbers.entry(owner).or_insert(next)
     }
 
-    pub(super) fn note_timer(&mut self, step: u64, now_ns: u64) {
-        self.push(step, now_ns, None, "");
-    }
-
     pub(super) fn note_run(&mut self, step: u64, now_ns: u64, label: &RunLabel) {
-        let Some((id, owner, message_type)) = label.names() else {
-            return;
-        };
-        let number = self.number_of(id);
-        self.push(step, now_ns, Some((number, owner)), message_type);
+        if let Some((id, owner_type, message_type)) = label.names() {
+            let owner = self.number_of(id);
+            let kind = StepKind::Task {
+                owner,
+                owner_type,
+                message_type,
+            };
+            self.note(step, now_ns, kind);
+        }
     }
 
-    fn push(
-        &mut self,
-        step: u64,
-        now_ns: u64,
-        owner: Option<(u32, &'static str)>,
-        message_type: &'static str,
-    ) {
-        let (number, owner_type) = owner.unwrap_or_default();
-        for word in [step, now_ns, u64::from(number)] {
-            self.mix(&word.to_le_bytes());
+    pub(super) fn note(&mut self, step: u64, now_ns: u64, kind: StepKind) {
+        self.mix(&step.to_le_bytes());
+        self.mix(&now_ns.to_le_bytes());
+        match kind {
+            StepKind::Timer => self.mix(b"timer"),
+            StepKind::Future => self.mix(b"future"),
+            StepKind::Task {
+                owner,
+                owner_type,
+                message_type,
+            } => {
+                self.mix(&owner.to_le_bytes());
+                self.mix(owner_type.as_bytes());
+                self.mix(message_type.as_bytes());
+            }
         }
-        self.mix(owner_type.as_bytes());
-        self.mix(message_type.as_bytes());
         if self.steps.len() == TRACE_STEPS_MAX {
             self.steps.pop_front();
         }
-        self.steps.push_back(TraceStep {
-            step,
-            time: Duration::from_nanos(now_ns.saturating_sub(1)),
-            owner,
-            message_type,
-        });
+        let time = Duration::from_nanos(now_ns.saturating_sub(1));
+        self.steps.push_back(TraceStep { step, time, kind });
     }
 
     /// FNV-1a.

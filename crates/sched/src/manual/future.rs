@@ -1,0 +1,85 @@
+//! Futures that a manual executor polls, in place of an async runtime.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use super::{Executor, Inner, Ready, call};
+
+pub(super) type BoxedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A future, and the function to call if it panics.
+struct Work {
+    future: BoxedFuture,
+    on_panic: Box<dyn FnOnce() + Send>,
+}
+
+pub(super) struct FutureTask {
+    /// Weak: the executor holds the tasks that are runnable.
+    executor: Weak<Inner>,
+    /// `None` while it is polled, and when it is complete.
+    work: Mutex<Option<Work>>,
+    is_runnable: AtomicBool,
+}
+
+impl FutureTask {
+    fn replace(&self, work: Option<Work>) -> Option<Work> {
+        let mut place = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut place, work)
+    }
+
+    pub(super) fn poll(self: Arc<Self>) {
+        // Ordering: Relaxed, here and below: one thread wakes and polls.
+        self.is_runnable.store(false, Ordering::Relaxed);
+        let Some(mut work) = self.replace(None) else {
+            return;
+        };
+        let waker = Waker::from(self.clone());
+        let mut context = Context::from_waker(&waker);
+        match call(|| work.future.as_mut().poll(&mut context)) {
+            Some(Poll::Pending) => drop(self.replace(Some(work))),
+            Some(Poll::Ready(())) => _ = call(|| drop(work)),
+            None => {
+                call(work.on_panic);
+                call(|| drop(work.future));
+            }
+        }
+    }
+}
+
+impl Wake for FutureTask {
+    fn wake(self: Arc<Self>) {
+        if let Some(inner) = self.executor.upgrade()
+            && !self.is_runnable.swap(true, Ordering::Relaxed)
+        {
+            let executor = Executor(inner);
+            executor.check_thread();
+            executor.lock().ready.push(Ready::Future(self));
+        }
+    }
+}
+
+impl Executor {
+    /// Polls a future until it is complete. Calls `on_panic` if it panics. Only this thread may wake it.
+    pub fn spawn(
+        &self,
+        future: impl Future<Output = ()> + Send + 'static,
+        on_panic: impl FnOnce() + Send + 'static,
+    ) {
+        let task = FutureTask {
+            executor: Arc::downgrade(&self.0),
+            work: Mutex::new(Some(Work {
+                future: Box::pin(future),
+                on_panic: Box::new(on_panic),
+            })),
+            is_runnable: AtomicBool::new(false),
+        };
+        Arc::new(task).wake();
+    }
+}
