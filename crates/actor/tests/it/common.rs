@@ -593,7 +593,8 @@ pub(crate) const POLICIES: [Overload; 8] = [
         one_in: NonZeroU32::new(3).unwrap(),
     },
     ALWAYS_OVERLOADED,
-    Overload::MaxAge(Duration::from_micros(50)),
+    // Long, so that a busy machine does not shed the message that holds an actor.
+    Overload::MaxAge(Duration::from_secs(3_600)),
 ];
 
 /// Sheds every message but the first of those that are queued at once.
