@@ -108,9 +108,9 @@ pub use freeboard_stream as stream;
 /// ```
 pub mod prelude {
     pub use freeboard_actor::{
-        Actor, ActorRef, AskError, AsyncHandler, Context, Dam, ExitReason, Group, GroupOptions,
-        Handler, Recipient, Router, ShutdownReport, SpawnError, SpawnOptions, Supervision, System,
-        TellError, Terminated,
+        Actor, ActorRef, AskError, AsyncHandler, Context, Dam, Deferred, DeferredHandler,
+        ExitReason, Group, GroupOptions, Handler, Recipient, Router, ShutdownReport, SpawnError,
+        SpawnOptions, Supervision, System, TellError, Terminated,
     };
     pub use freeboard_flow::{LaneConfig, Overload};
     #[cfg(feature = "macros")]

@@ -10,6 +10,8 @@ mod async_handler;
 mod axum_tower;
 #[path = "../../examples/back_pressure.rs"]
 mod back_pressure;
+#[path = "../../examples/bank_transaction.rs"]
+mod bank_transaction;
 #[path = "../../examples/blocking_call.rs"]
 mod blocking_call;
 #[path = "../../examples/children_and_watch.rs"]
