@@ -176,9 +176,9 @@ fn a_deadline_ends_an_ask() {
     let outcomes = Notes::default();
     // The system's.
     assert_eq!(ask_all(&asker, &asked, 0..1, &outcomes), []);
-    // Its own, although the system's is later or earlier.
+    // Its own, although the system's is later or earlier. A told script has no deadline.
     let (to, noted) = (asked.clone(), outcomes.clone());
-    within(&asker, move |cx| {
+    act(&asker, move |cx| {
         for (number, timeout) in [(1, SHORT / 2), (2, LIMIT)] {
             let ask = to.ask(number).timeout(timeout);
             cx.ask_with(ask, note(&noted)).expect("accepted");
