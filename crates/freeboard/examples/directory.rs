@@ -17,7 +17,6 @@ use freeboard::{Activation, DirectoryOptions, Store, prelude::*};
 struct Account {
     balance: u64,
 }
-
 struct Deposit(u64);
 
 impl Actor for Account {}
@@ -42,12 +41,9 @@ impl Saved {
 
 impl Store<u64, Account> for Saved {
     type Error = io::Error;
-
     fn load(&self, activation: &Activation<u64>) -> io::Result<Account> {
-        let balance = self.lock().get(&activation.key).copied();
-        Ok(Account {
-            balance: balance.unwrap_or(0),
-        })
+        let balance = *self.lock().get(&activation.key).unwrap_or(&0);
+        Ok(Account { balance })
     }
 
     fn save(&self, activation: &Activation<u64>, account: &mut Account) -> io::Result<()> {
@@ -66,7 +62,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     for account in 0..1_000 {
         accounts.tell(&account, Deposit(5))?;
     }
-    println!("{} are active", accounts.activations());
     while accounts.activations() > 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
