@@ -17,25 +17,39 @@ use crate::{
 /// The block and what follows from it. Beside an error, everything that is right is written all the same, so that the
 /// compiler reports no other errors.
 pub(crate) fn expand(options: BlockOptions, mut block: ItemImpl) -> TokenStream {
+    let name = match name_of_actor(&block) {
+        Ok(name) => name,
+        Err(error) => {
+            let error = error.to_compile_error();
+            return quote!(#block #error);
+        }
+    };
     let mut errors = Vec::new();
     let mut methods = Vec::new();
     for item in &mut block.items {
         if let ImplItem::Fn(method) = item {
             match Method::read(method, &block.self_ty) {
                 Ok(method) => methods.extend(method),
-                Err(error) => errors.push(error),
+                Err(error) => errors.push(error.to_compile_error()),
             }
         }
     }
-    let made = match Maker::new(options, &block) {
-        Ok(maker) => maker.make(&methods),
-        Err(error) => {
-            errors.push(error);
-            TokenStream::new()
-        }
+    let maker = Maker {
+        krate: options.krate,
+        prefix: options.prefix.unwrap_or(name),
+        self_ty: &block.self_ty,
+        generics: &block.generics,
     };
-    let errors = errors.iter().map(Error::to_compile_error);
+    let made = maker.make(&methods);
     quote!(#block #made #(#errors)*)
+}
+
+fn name_of_actor(block: &ItemImpl) -> Result<Ident> {
+    if let Some((path, _)) = &block.trait_ {
+        let text = "`#[handlers]` is for a block `impl Type { .. }`, without a trait";
+        return Err(Error::new_spanned(path, text));
+    }
+    Ok(name_of(&block.self_ty)?.ident.clone())
 }
 
 /// The parts of the block that everything needs.
@@ -46,21 +60,7 @@ struct Maker<'b> {
     generics: &'b Generics,
 }
 
-impl<'b> Maker<'b> {
-    fn new(options: BlockOptions, block: &'b ItemImpl) -> Result<Self> {
-        if let Some((path, _)) = &block.trait_ {
-            let text = "`#[handlers]` is for a block `impl Type { .. }`, without a trait";
-            return Err(Error::new_spanned(path, text));
-        }
-        let name = &name_of(&block.self_ty)?.ident;
-        Ok(Self {
-            krate: options.krate,
-            prefix: options.prefix.unwrap_or_else(|| name.clone()),
-            self_ty: &block.self_ty,
-            generics: &block.generics,
-        })
-    }
-
+impl Maker<'_> {
     fn make(&self, methods: &[Method]) -> TokenStream {
         let messages = methods.iter().map(|it| self.message_type(it));
         let handlers = methods.iter().map(|it| self.handler(it));

@@ -23,6 +23,7 @@ const METHODS_OF_REFERENCES: &[&str] = &[
     "recipient",
     "send",
     "send_lane",
+    "sink",
     "snapshot",
     "stop",
     "stop_gracefully",
@@ -134,6 +135,11 @@ impl Method {
         if kind == Kind::Deferred && !matches!(output, ReturnType::Default) {
             let text = "a handler with a `Deferred` returns nothing: its reply goes through the `Deferred`";
             return Err(Error::new_spanned(output, text));
+        }
+        if kind == Kind::Deferred && options.fails_on_err {
+            let text =
+                "`fail_on_err` is about a result that the method returns: call `cx.fail` instead";
+            return Err(Error::new_spanned(&method.sig.ident, text));
         }
         let reply = reply.unwrap_or_else(|| returned(output));
         check_owned(&reply, "a reply")?;

@@ -36,6 +36,9 @@ impl Clerk {
         1
     }
 
+    #[handler(fail_on_err)]
+    fn deferred_result(&mut self, reply: Deferred<Result<u64, String>>) {}
+
     fn two_replies(&mut self, reply: Deferred<u64>, asker: Deferred<u64>) {}
 
     fn stop(&mut self) {}
