@@ -4,7 +4,7 @@
 %%
 %% messaging does the messages between processes, flood the log server, balance the long native
 %% calls, blocking those that keep a scheduler asleep, streams the records to disk, goodput the service that is
-%% asked for too much, watching what it costs to be watched. Each checks its own result; a wrong one ends with a message and a
+%% asked for too much, watching what it costs to be watched, bank Savina's BankTransaction. Each checks its own result; a wrong one ends with a message and a
 %% non-zero exit.
 -module(peers).
 -export([main/0]).
@@ -40,6 +40,7 @@ run("blocking" ++ _ = Work, Scale) -> blocking:run(Work, Scale);
 run("stream_" ++ _ = Work, Scale) -> streams:run(Work, Scale);
 run("goodput_" ++ _ = Work, Scale) -> goodput:run(Work, Scale);
 run("board_" ++ _ = Work, Scale) -> watching:run(Work, Scale);
+run("bank_" ++ _ = Work, Scale) -> bank:run(Work, Scale);
 run(Work, Scale) -> messaging:run(Work, Scale).
 
 line(Work, {skipped, Reason}) ->

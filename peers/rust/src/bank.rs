@@ -14,7 +14,7 @@ use crate::tally::Tally;
 
 pub const ACCOUNTS_COUNT: usize = 1_000;
 /// Transfers that are under way at once.
-const ROUND: u64 = 50_000;
+pub const ROUND: u64 = 50_000;
 
 /// Money from one account to another, by their numbers.
 pub struct Transfer {

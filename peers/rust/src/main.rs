@@ -12,6 +12,7 @@
 // This is a command-line tool: its result goes to the terminal.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod bank;
 mod countdown;
 mod cpu_time;
 mod fetch;

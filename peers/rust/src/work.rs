@@ -28,6 +28,9 @@ pub enum Work {
     /// The same with a deadline that never passes.
     #[value(name = "ask_deadline")]
     AskDeadline,
+    /// Savina's BankTransaction.
+    #[value(name = "bank_transaction")]
+    Bank,
     /// So many senders wait for a lane of a hundred.
     #[value(name = "waiting_1k")]
     Waiting1K,
@@ -345,6 +348,7 @@ impl Work {
             | Self::BlockingReply300
             | Self::BlockingReply1K
             | Self::BlockingReply10K => "ask",
+            Self::Bank => "transfer",
             Self::Ring => "hop",
             Self::Spawn | Self::Idle => "actor",
             Self::BalanceOne | Self::BalanceSpread => "hash",
@@ -366,6 +370,7 @@ impl Work {
             | Self::FloodDamPoll
             | Self::FloodDamCredit => 10_000,
             Self::Ask | Self::AskDeadline | Self::Spawn | Self::Idle | Self::Waiting1M => 1_000_000,
+            Self::Bank => 200_000,
             Self::Waiting1K | Self::BlockingReply1K => 1_000,
             Self::Waiting10K | Self::BlockingReply10K => 10_000,
             Self::Waiting100K => 100_000,

@@ -52,6 +52,8 @@ const GOALS: &[(&str, Goal)] = &[
     ("fan-in 100 x 10 k", Goal::AtMost(25.0)),
     ("ping-pong", Goal::AtMost(80.0)),
     ("ask", Goal::AtMost(150.0)),
+    ("bank transaction", Goal::NoWorseThan("kameo")),
+    ("bank transaction", Goal::NoWorseThan("ractor")),
     ("1 k senders wait", Goal::AtMost(1_000.0)),
     ("10 k senders wait", Goal::AtMost(1_000.0)),
     ("100 k senders wait", Goal::AtMost(1_000.0)),

@@ -77,7 +77,7 @@ const MESSAGE_PEERS: &[&str] = &[
 /// Messages between actors.
 pub(crate) const MESSAGING: Suite = Suite {
     name: "messaging",
-    about: "Fan-in, ping-pong, ask, ring, spawn, idle memory, backlogs",
+    about: "Fan-in, ping-pong, ask, bank transaction, ring, spawn, idle memory, backlogs",
     peers: MESSAGE_PEERS,
     rivals: ACTORS,
     figures: &[
@@ -86,6 +86,7 @@ pub(crate) const MESSAGING: Suite = Suite {
         Figure::each("ping-pong", "pingpong", "ns/msg"),
         Figure::each("ask", "ask", "ns/ask"),
         Figure::each("ask with a deadline", "ask_deadline", "ns/ask"),
+        Figure::each("bank transaction", "bank_transaction", "ns/transfer"),
         Figure::each("1 k senders wait", "waiting_1k", "ns/msg"),
         Figure::each("10 k senders wait", "waiting_10k", "ns/msg"),
         Figure::each("100 k senders wait", "waiting_100k", "ns/msg"),
@@ -582,7 +583,7 @@ mod tests {
         labels.sort_unstable();
         labels.dedup();
         assert_eq!(labels.len(), labels_count);
-        assert_eq!(MESSAGING.works().len(), 16);
+        assert_eq!(MESSAGING.works().len(), 17);
         assert_eq!(RING.works().len(), 9);
     }
 

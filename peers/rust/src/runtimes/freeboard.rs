@@ -19,9 +19,9 @@ use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
 use crate::work::{DEADLINE, RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, WAITING_CAPACITY, Work};
 
-use super::freeboard_flood;
+use super::{freeboard_bank, freeboard_flood};
 
-const ALIVE: &str = "the actor is alive and its lane has room";
+pub const ALIVE: &str = "the actor is alive and its lane has room";
 const WORKERS_COUNT: usize = 2;
 /// Large enough for every backlog; the other peers' mailboxes have no bound at all.
 const BOUND: usize = 1 << 24;
@@ -35,6 +35,7 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         Work::Ring => ring(RING_NODES, units),
         Work::Ask => ask(units, None),
         Work::AskDeadline => ask(units, Some(DEADLINE)),
+        Work::Bank => freeboard_bank::run(units),
         Work::Waiting1K | Work::Waiting10K | Work::Waiting100K | Work::Waiting1M => waiting(units),
         Work::Spawn => spawn(units),
         Work::Idle => idle(units),
@@ -49,8 +50,12 @@ pub fn start() -> Result<System> {
 
 /// An actor whose mailbox holds what the works queue.
 pub fn spawn_deep<A: Actor>(system: &System, actor: A) -> Result<ActorRef<A>> {
-    let options = SpawnOptions::new().lane(LaneConfig::bounded(BOUND));
-    Ok(system.spawn_once(options, actor)?)
+    Ok(system.spawn_once(deep(), actor)?)
+}
+
+/// A lane that holds what the works queue.
+pub fn deep() -> SpawnOptions {
+    SpawnOptions::new().lane(LaneConfig::bounded(BOUND))
 }
 
 /// The receiver of fan-in and backlog.

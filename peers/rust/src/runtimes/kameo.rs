@@ -18,9 +18,9 @@ use crate::tally::{Tally, sum_of};
 use crate::work::{RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, Work};
 
 use super::tokio_runtime::{run_on_worker, start};
-use super::{NO_DAM, OTHER_SUITE};
+use super::{NO_DAM, OTHER_SUITE, kameo_bank};
 
-const ALIVE: &str = "the actor is alive";
+pub const ALIVE: &str = "the actor is alive";
 
 pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
     let units = scale.units(work);
@@ -30,6 +30,7 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         Work::PingPong => ring(2, units),
         Work::Ring => ring(RING_NODES, units),
         Work::Ask => ask(units),
+        Work::Bank => kameo_bank::run(units),
         Work::Spawn => spawn(units),
         Work::Idle => idle(units),
         Work::Backlog1K | Work::Backlog64K | Work::Backlog1M | Work::Backlog8M => backlog(units),
@@ -42,7 +43,7 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
 }
 
 /// The default mailbox holds 64 messages; a sender that never waits needs the unbounded one.
-fn spawn_actor<A: Actor<Args = A>>(actor: A) -> ActorRef<A> {
+pub fn spawn_actor<A: Actor<Args = A>>(actor: A) -> ActorRef<A> {
     A::spawn_with_mailbox(actor, kameo::mailbox::unbounded())
 }
 

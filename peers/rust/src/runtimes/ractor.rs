@@ -17,9 +17,9 @@ use crate::tally::{Tally, sum_of};
 use crate::work::{RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, Work};
 
 use super::tokio_runtime::{run_on_worker, start};
-use super::{NO_DAM, OTHER_SUITE};
+use super::{NO_DAM, OTHER_SUITE, ractor_bank};
 
-const ALIVE: &str = "the actor is alive";
+pub const ALIVE: &str = "the actor is alive";
 
 pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
     let units = scale.units(work);
@@ -29,6 +29,7 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         Work::PingPong => ring(2, units),
         Work::Ring => ring(RING_NODES, units),
         Work::Ask => ask(units),
+        Work::Bank => ractor_bank::run(units),
         Work::Spawn => spawn(units),
         Work::Idle => idle(units),
         Work::Backlog1K | Work::Backlog64K | Work::Backlog1M | Work::Backlog8M => backlog(units),
@@ -41,7 +42,7 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
 }
 
 /// An actor whose state is made before it, and which handles its messages in one function.
-trait Behaviour: Send + Sync + 'static {
+pub trait Behaviour: Send + Sync + 'static {
     type Message: Send + 'static;
 
     fn handle(
@@ -81,7 +82,7 @@ where
     }
 }
 
-async fn spawn_actor<B: Behaviour>(behaviour: B) -> ActorRef<B::Message>
+pub async fn spawn_actor<B: Behaviour>(behaviour: B) -> ActorRef<B::Message>
 where
     B::Message: ractor::Message,
 {
@@ -91,7 +92,7 @@ where
         .0
 }
 
-enum Count {
+pub enum Count {
     Number(u64),
     /// Keeps the counter from what is queued behind it until the gate opens.
     Hold(oneshot::Receiver<()>),
@@ -350,7 +351,7 @@ fn backlog(count: u64) -> Result<Outcome> {
     Ok(Outcome::measured(count, seconds).with_field("fill_seconds", fill_seconds))
 }
 
-struct Line(String);
+pub struct Line(String);
 
 impl Behaviour for LogFile {
     type Message = Line;
