@@ -38,6 +38,7 @@ mod muting;
 mod names;
 mod notices;
 mod online;
+mod outcomes;
 mod overload;
 mod panics;
 mod pausing;
