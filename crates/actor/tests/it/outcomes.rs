@@ -86,10 +86,14 @@ fn ask_repliers(
 }
 
 #[test]
+#[allow(
+    clippy::print_stderr,
+    reason = "a run that hangs must have said its seed"
+)]
 fn each_ask_has_exactly_one_outcome() {
     let since = std::time::UNIX_EPOCH.elapsed().expect("a clock after 1970");
     let seed = u64::from(since.subsec_nanos());
-    println!("seed {seed}");
+    eprintln!("seed {seed}");
     let system = system();
     let others = Arc::<OnceLock<Vec<ActorRef<Replier>>>>::default();
     let repliers: Vec<_> = (0..REPLIERS)
