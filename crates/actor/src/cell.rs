@@ -22,7 +22,7 @@
 //! References and tasks are copies of `own`, the pointer from the allocation. It has provenance over the whole
 //! cell; a pointer made from a `&Core` has not.
 
-use std::{cell::UnsafeCell, marker::PhantomData, ops::Deref, ptr::NonNull};
+use std::{any::TypeId, cell::UnsafeCell, marker::PhantomData, ops::Deref, ptr::NonNull};
 
 use freeboard_queue::memory;
 use freeboard_sched::{Task, Vtable};
@@ -85,6 +85,7 @@ impl<A: Actor> Cell<A> {
 
     /// For heads of a `Cell<A>`: head and cell begin at the same address (`repr(C)`).
     const DISPOSAL: Disposal = Disposal {
+        type_id: TypeId::of::<A>,
         // SAFETY: the caller's promise.
         abandon: |head| unsafe { life::abandon(head.cast::<Self>().as_ref()) },
         drop_contents: Self::drop_contents,
@@ -197,6 +198,13 @@ impl<A: Actor> CellRef<A> {
     pub(crate) fn of(cell: &Cell<A>) -> Self {
         // SAFETY: it is a `Cell<A>`'s.
         unsafe { Self::of_core(CoreRef::of(cell.core())) }
+    }
+
+    /// The typed reference, if the actor is of type `A`.
+    pub(crate) fn downcast(core: &CoreRef) -> Option<Self> {
+        let is_type = core.type_id() == TypeId::of::<A>();
+        // SAFETY: the cell says that it is a `Cell<A>`.
+        is_type.then(|| unsafe { Self::of_core(core.clone()) })
     }
 
     pub(crate) fn core_ref(&self) -> &CoreRef {

@@ -10,7 +10,7 @@ use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
     cell::{Cell, CellRef},
-    core,
+    core::{self, Core},
     core_ref::CoreRef,
     envelope::Envelope,
     error::TellError,
@@ -56,6 +56,8 @@ pub struct Context<A: Actor> {
     pub(crate) keeps_back: bool,
     /// Asks whose replies come as messages; allocated with the first one.
     pub(crate) asks: Option<Box<PendingAsks>>,
+    /// The start is complete only when the actor says so.
+    pub(crate) defers_start: bool,
 }
 
 // SAFETY: the context lives in the cell and is lent to one thread at a time, the one that runs the
@@ -82,12 +84,17 @@ impl<A: Actor> Context<A> {
             paused_lanes: 0,
             keeps_back: false,
             asks: None,
+            defers_start: false,
         }
     }
 
     #[inline]
     pub(crate) fn bind(&mut self, cell: &Cell<A>) {
         self.cell = Some(NonNull::from(cell));
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        self.cell().core()
     }
 
     pub(crate) fn cell(&self) -> &Cell<A> {
@@ -119,6 +126,7 @@ impl<A: Actor> Context<A> {
     pub(crate) fn clear_requests(&mut self) -> Option<SuspendedFuture> {
         self.stop = None;
         self.keeps_back = false;
+        self.defers_start = false;
         for lane in 0..self.lane_count() {
             self.resume_lane(lane);
         }
@@ -269,6 +277,31 @@ impl<A: Actor> Context<A> {
         Ok(())
     }
 
+    /// Call in `started`: the actor has started, for those who wait for it, only after [`Context::complete_start`].
+    pub(crate) fn defer_start(&mut self) {
+        self.defers_start = true;
+    }
+
+    /// See [`Context::defer_start`].
+    pub(crate) fn complete_start(&mut self) {
+        self.defers_start = false;
+        self.core().signal(core::START_WAITERS);
+    }
+
+    /// Sends this actor a notice when a graceful stop begins. The actor should be unfinished until it is handled.
+    pub(crate) fn on_drain<M: Message>(&self, notice: M)
+    where
+        A: Receives<M>,
+    {
+        let notice = receives::envelope::<A, M, NoReply>(notice, NoReply);
+        let core = self.core();
+        core.lock_relations().get_or_insert_default().on_drain = Some(notice);
+        // The run may have taken the signal already. It is sent after the mailbox is closed: one of both finds the notice.
+        if core.mailbox.lane(0).is_closed() {
+            core.announce_drain();
+        }
+    }
+
     /// Stops the actor after the current message; queued messages are shed as stopped. Its outbox is delivered.
     pub fn stop(&mut self) {
         if self.stop != Some(StopRequest::Fail) {
@@ -368,6 +401,13 @@ impl<A: Actor> Context<A> {
     where
         A: Receives<Terminated>,
     {
+        self.watch_core(other.cell().core());
+    }
+
+    pub(crate) fn watch_core(&self, other: &Core)
+    where
+        A: Receives<Terminated>,
+    {
         let watcher = CellRef::of(self.cell()).downgrade();
         let notify = move |ended: Terminated| {
             if let Some(watcher) = watcher.upgrade() {
@@ -375,10 +415,7 @@ impl<A: Actor> Context<A> {
                 watcher.core().notify(notice);
             }
         };
-        other
-            .cell()
-            .core()
-            .on_end(Watcher::Actor(self.id()), Box::new(notify));
+        other.on_end(Watcher::Actor(self.id()), Box::new(notify));
     }
 
     /// Cancels every [`Context::watch`] of `other` that is still pending.

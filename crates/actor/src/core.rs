@@ -42,8 +42,8 @@ pub(crate) const NOTICE: Signals = Signals::bit(6);
 pub(crate) const CHILDREN_ENDED: Signals = Signals::bit(7);
 /// The back-off before a restart is over.
 pub(crate) const RESUME: Signals = Signals::bit(8);
-/// A child escalated its failure.
-pub(crate) const ESCALATED: Signals = Signals::bit(9);
+/// A child escalated its failure, or a linked actor failed.
+pub(crate) const FAILED_BY_OTHER: Signals = Signals::bit(9);
 /// The shutdown deadline has passed: a terminated actor sends no more of its outbox.
 pub(crate) const ABANDON: Signals = Signals::bit(10);
 

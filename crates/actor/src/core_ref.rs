@@ -12,6 +12,7 @@
 //! cell's [`Head`], which is never dropped: weak references read them while the contents are being dropped.
 
 use std::{
+    any::TypeId,
     mem::ManuallyDrop,
     ops::Deref,
     ptr::NonNull,
@@ -30,6 +31,8 @@ const REFERENCES_MAX: u32 = i32::MAX as u32;
 
 /// How to terminate, drop and free a cell of one actor type.
 pub(crate) struct Disposal {
+    /// The actor's type.
+    pub(crate) type_id: fn() -> TypeId,
     /// Terminates an actor that no worker will run again.
     ///
     /// # Safety
@@ -124,6 +127,11 @@ impl CoreRef {
     fn head(&self) -> &Head {
         // SAFETY: we hold a strong reference.
         unsafe { self.0.as_ref() }
+    }
+
+    /// The actor's type.
+    pub(crate) fn type_id(&self) -> TypeId {
+        (self.head().disposal.type_id)()
     }
 
     /// Terminates an actor that no worker will run again.

@@ -93,6 +93,7 @@
 mod actor;
 mod actor_ref;
 mod actor_stats;
+mod any_ref;
 mod ask;
 #[cfg(feature = "futures")]
 mod attach;
@@ -101,6 +102,7 @@ mod block;
 pub mod bridge;
 mod builder;
 mod cell;
+mod child_spec;
 mod circle;
 mod context;
 mod core;
@@ -144,6 +146,7 @@ mod span;
 mod spawn;
 mod start;
 mod supervision;
+mod supervisor;
 mod system;
 mod system_inner;
 mod termination;
@@ -165,10 +168,12 @@ use freeboard_sched::catch_panic;
 pub use actor::{Actor, AsyncHandler, DeferredHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};
 pub use actor_stats::{ActorDetail, ActorLatencies, ActorStats, StatsDetail};
+pub use any_ref::AnyActorRef;
 pub use ask::{Ask, AskFuture};
 #[cfg(feature = "futures")]
 pub use attach::{Attached, StreamMessage};
 pub use builder::SystemBuilder;
+pub use child_spec::{CHILD_SHUTDOWN_DEFAULT, ChildRef, ChildSpec, Restart, Shutdown};
 pub use circle::{Circle, CircleActor};
 pub use context::Context;
 pub use dam::{Dam, DamBuilder, DamError, DamGauge};
@@ -203,6 +208,10 @@ pub use sink::MessageSink;
 pub use spawn::SpawnError;
 pub use start::{BoxError, Start, StartError};
 pub use supervision::{Directive, Failure, FailureKind, Supervision};
+pub use supervisor::{
+    AutoShutdown, CHILDREN_MAX_DEFAULT, ChildCounts, ChildInfo, CountChildren, DeleteChild,
+    RestartChild, StartChild, Supervisor, SupervisorError, TerminateChild, WhichChildren,
+};
 pub use system::{BuildError, NoRuntime, System, WeakSystem};
 pub use termination::{ExitReason, Terminated};
 pub use topic::{

@@ -48,7 +48,14 @@ impl<A: Actor> Body<A> {
             Err(panic) => self.fail_panicked(cell, panic),
         }
         self.adopt_failure(cell, None);
-        if self.life == Life::Active {
+        self.complete_start(cell);
+    }
+
+    /// The actor has started, unless it failed to, or has not completed its start yet.
+    pub(crate) fn complete_start(&mut self, cell: &Cell<A>) {
+        // SAFETY: this thread runs the actor, and holds no other reference to its context.
+        let is_deferred = unsafe { (*cell.context()).defers_start };
+        if self.life == Life::Active && !is_deferred {
             self.has_started = true;
             self.tell_started(cell.core(), &Ok(()));
         }
@@ -129,7 +136,8 @@ impl<A: Actor> Body<A> {
             Directive::Restart if self.factory.is_some() => self.restart(cell),
             Directive::Escalate => {
                 if let Some(parent) = core.parent() {
-                    parent.escalate(failure);
+                    let reason = format!("a child escalated: {failure}");
+                    parent.fail_by_other(failure.kind, reason);
                 }
                 self.stop(core, ExitReason::Escalated);
             }
@@ -440,6 +448,7 @@ fn announce(core: &Core, reason: ExitReason) {
             catch_panic::call(|| on_end(core.terminated(reason)));
         }
         catch_panic::drop(relations.notices);
+        catch_panic::drop(relations.on_drain);
         for waiter in relations.start_waiters {
             catch_panic::drop(waiter);
         }

@@ -1,17 +1,16 @@
 //! Names of actors within a system.
 
 use std::{
-    any::Any,
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::id::ActorId;
+use crate::{any_ref::AnyActorRef, id::ActorId};
 
 struct Named {
     id: ActorId,
-    /// An `ActorRef` of the actor's own type.
-    actor: Arc<dyn Any + Send + Sync>,
+    /// `None` while the name is claimed for an actor that is being spawned.
+    actor: Option<AnyActorRef>,
 }
 
 #[derive(Default)]
@@ -23,42 +22,38 @@ impl Names {
     }
 
     /// `false` if the name is taken.
-    pub(crate) fn claim<R: Any + Send + Sync>(&self, name: &str, id: ActorId, actor: R) -> bool {
+    pub(crate) fn claim(&self, name: &str, id: ActorId, actor: Option<AnyActorRef>) -> bool {
         let mut names = self.lock();
         if names.contains_key(name) {
             return false;
         }
-        let actor = Arc::new(actor);
         names.insert(name.to_owned(), Named { id, actor });
         true
     }
 
     /// Transfers a claimed name to the actor that was created for it.
-    pub(crate) fn transfer<R: Any + Send + Sync>(
-        &self,
-        name: &str,
-        from: ActorId,
-        to: ActorId,
-        actor: R,
-    ) {
+    pub(crate) fn transfer(&self, name: &str, from: ActorId, actor: AnyActorRef) {
         if let Some(named) = self.lock().get_mut(name)
             && named.id == from
         {
-            let actor = Arc::new(actor);
-            *named = Named { id: to, actor };
+            named.id = actor.id();
+            named.actor = Some(actor);
         }
     }
 
     /// Frees the name, if that actor has it.
     pub(crate) fn release(&self, name: &str, id: ActorId) {
+        // Dropped without the lock: it may be the last reference.
+        let mut _released = None;
         let mut names = self.lock();
         if names.get(name).is_some_and(|named| named.id == id) {
-            names.remove(name);
+            _released = names.remove(name);
         }
+        drop(names);
     }
 
-    pub(crate) fn find<R: Any + Clone>(&self, name: &str) -> Option<R> {
-        self.lock().get(name)?.actor.downcast_ref::<R>().cloned()
+    pub(crate) fn find(&self, name: &str) -> Option<AnyActorRef> {
+        self.lock().get(name)?.actor.clone()
     }
 
     pub(crate) fn clear(&self) {

@@ -186,6 +186,13 @@ impl Registry {
         (cell.key() == key).then(|| cell.clone())
     }
 
+    /// The living actor with this id; reads up to all slots of its shard.
+    pub(crate) fn find_id(&self, id: ActorId) -> Option<CoreRef> {
+        let shard = self.lock(ActorKey::new(id, 0).shard());
+        let found = shard.cells.iter().find(|(_, cell)| cell.id() == id);
+        found.map(|(_, cell)| cell.clone())
+    }
+
     /// Terminates the remaining actors, and accepts none from here on.
     ///
     /// # Safety

@@ -11,12 +11,12 @@ use freeboard_sched::TimerKey;
 
 use crate::{
     block, catch_panic,
-    core::{Core, ESCALATED, NOTICE},
+    core::{Core, FAILED_BY_OTHER, NOTICE},
     core_ref::CoreRef,
     envelope::Envelope,
     id::ActorId,
     start::StartWaiter,
-    supervision::Failure,
+    supervision::FailureKind,
     sync::{AtomicU64, Ordering},
     termination::Terminated,
 };
@@ -25,7 +25,9 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watcher {
     Actor(ActorId),
-    /// A blocked thread, by a unique number.
+    /// A linked actor.
+    Link(ActorId),
+    /// A blocked thread or a future, by a unique number.
     Thread(u64),
     /// A topic, by the number of the subscription.
     Topic(u64),
@@ -47,16 +49,23 @@ pub(crate) struct Relations {
     pub(crate) notices: VecDeque<Envelope>,
     /// The reason that [`crate::Context::fail`] was given, until the handler returns.
     pub(crate) failure: Option<String>,
-    /// Failures that children escalated.
-    pub(crate) escalated: Vec<Failure>,
+    /// Failures of children and linked actors, at most one of each.
+    pub(crate) failures: Vec<(FailureKind, String)>,
     pub(crate) timers: HashSet<TimerKey>,
     /// Told the outcome of the next start.
     pub(crate) start_waiters: Vec<StartWaiter>,
     #[cfg(feature = "futures")]
     pub(crate) streams: crate::attach::Streams,
+    /// Becomes a notice when a graceful stop begins.
+    pub(crate) on_drain: Option<Envelope>,
 }
 
-static NEXT_WATCHER: AtomicU64 = AtomicU64::new(0);
+/// A number for [`Watcher::Thread`].
+pub(crate) fn next_watcher() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Ordering: Relaxed, each caller gets its own number.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 impl Core {
     pub(crate) fn lock_relations(&self) -> MutexGuard<'_, Option<Box<Relations>>> {
@@ -124,16 +133,27 @@ impl Core {
         Some((notice, notices.is_empty()))
     }
 
-    /// Queues a failure that a child escalated.
-    pub(crate) fn escalate(&self, failure: Failure) {
+    /// Makes the notice of a graceful stop known, once.
+    pub(crate) fn announce_drain(&self) {
+        let mut relations = self.lock_relations();
+        let notice = relations.as_mut().and_then(|it| it.on_drain.take());
+        drop(relations);
+        if let Some(notice) = notice {
+            self.notify(notice);
+        }
+    }
+
+    /// Fails this actor because another one has failed.
+    pub(crate) fn fail_by_other(&self, kind: FailureKind, reason: String) {
         {
             let mut relations = self.lock_relations();
             if self.end_reason().is_some() {
                 return;
             }
-            relations.get_or_insert_default().escalated.push(failure);
+            let failures = &mut relations.get_or_insert_default().failures;
+            failures.push((kind, reason));
         }
-        self.signal(ESCALATED);
+        self.signal(FAILED_BY_OTHER);
     }
 
     /// Calls `on_end` once the actor has terminated, which may be now.
@@ -162,8 +182,7 @@ impl Core {
 
     /// Blocks this thread until the actor has terminated. `None` if `deadline_ns` passes first.
     pub(crate) fn block_until_ended(&self, deadline_ns: u64) -> Option<Terminated> {
-        // Ordering: Relaxed, each caller gets its own number.
-        let watcher = Watcher::Thread(NEXT_WATCHER.fetch_add(1, Ordering::Relaxed));
+        let watcher = Watcher::Thread(next_watcher());
         let (sender, mut receiver) = oneshot::channel();
         self.on_end(watcher, Box::new(move |ended| drop(sender.send(ended))));
         let ended = block::until(deadline_ns, |context| receiver.poll_recv(context));

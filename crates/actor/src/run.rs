@@ -319,22 +319,17 @@ impl<A: Actor> Body<A> {
         if signals.contains(core::RESUME) {
             self.is_backing_off = false;
         }
-        if signals.contains(core::ESCALATED) {
-            let escalated = core
+        if signals.contains(core::FAILED_BY_OTHER) {
+            let failures = core
                 .lock_relations()
                 .as_mut()
-                .map(|relations| std::mem::take(&mut relations.escalated));
+                .map(|relations| std::mem::take(&mut relations.failures));
             // The first failure fails this actor; each one was reported when it happened.
-            if let Some(child) = escalated.and_then(|failures| failures.into_iter().next())
-                && self.life == Life::Active
+            if let Some((kind, reason)) = failures.and_then(|it| it.into_iter().next())
+                && matches!(self.life, Life::New | Life::Active)
             {
                 self.drop_suspended();
-                self.fail(
-                    cell,
-                    None,
-                    child.kind,
-                    format!("a child escalated: {child}"),
-                );
+                self.fail(cell, None, kind, reason);
             }
         }
         if signals.contains(core::STOP) {
@@ -342,6 +337,7 @@ impl<A: Actor> Body<A> {
         }
         if signals.contains(core::DRAIN) {
             self.is_draining = true;
+            core.announce_drain();
         }
         if signals.contains(core::NOTICE) {
             self.has_notices = true;
@@ -350,6 +346,8 @@ impl<A: Actor> Body<A> {
             self.has_start_waiters = true;
             if self.has_started {
                 self.tell_started(core, &Ok(()));
+            } else {
+                self.complete_start(cell);
             }
         }
     }

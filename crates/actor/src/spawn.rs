@@ -137,12 +137,12 @@ impl SystemInner {
         };
         // Claimed before the actor exists, so that no actor is created for a name that is taken.
         let claim = ActorId(0);
-        if !self.names.claim(&name, claim, ()) {
+        if !self.names.claim(&name, claim, None) {
             return Err(SpawnError::NameTaken(name.to_string()));
         }
         let options = Some(Box::new(options));
         let make_known = |actor: &ActorRef<A>| {
-            self.names.transfer(&name, claim, actor.id(), actor.clone());
+            self.names.transfer(&name, claim, actor.any());
         };
         Ok(self.spawn_known(options, parent, actor, factory, |_| (), make_known))
     }

@@ -86,6 +86,12 @@ impl Core {
         }
     }
 
+    pub(crate) fn wait_started(&self) -> Start {
+        let (sender, receiver) = oneshot::channel();
+        self.add_start_waiter(sender);
+        Start(receiver)
+    }
+
     /// Tells the outcome of a start to all who wait for it.
     pub(crate) fn tell_start_waiters(&self, outcome: &Result<(), String>) {
         let mut relations = self.lock_relations();
@@ -123,9 +129,7 @@ impl<A: Actor> ActorRef<A> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wait_started(&self) -> Start {
-        let (sender, receiver) = oneshot::channel();
-        self.cell().core().add_start_waiter(sender);
-        Start(receiver)
+        self.cell().core().wait_started()
     }
 }
 

@@ -152,7 +152,7 @@ impl System {
         actor: &ActorRef<A>,
     ) -> Result<(), SpawnError> {
         let name = name.into();
-        if !self.inner.names.claim(&name, actor.id(), actor.clone()) {
+        if !self.inner.names.claim(&name, actor.id(), Some(actor.any())) {
             return Err(SpawnError::NameTaken(name));
         }
         let names = Arc::downgrade(&self.inner.names);
@@ -170,7 +170,7 @@ impl System {
 
     /// The living actor of that name, if it is of type `A`.
     pub fn whereis<A: Actor>(&self, name: &str) -> Option<ActorRef<A>> {
-        self.inner.names.find(name)
+        self.inner.names.find(name)?.downcast()
     }
 
     /// All current counters as plain data; [`freeboard_meter::render`] formats them as Prometheus text.

@@ -18,6 +18,8 @@ pub enum ExitReason {
     RestartLimit,
     /// It failed, and the failure was escalated to its parent.
     Escalated,
+    /// There was no such actor to watch: see [`crate::Context::watch_name`].
+    NotFound,
 }
 
 /// Sent once to each watcher of a terminated actor.
@@ -39,12 +41,13 @@ impl ExitReason {
         !matches!(self, Self::Stopped | Self::Drained)
     }
 
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Stopped,
         Self::Drained,
         Self::Panicked,
         Self::Failed,
         Self::RestartLimit,
         Self::Escalated,
+        Self::NotFound,
     ];
 }

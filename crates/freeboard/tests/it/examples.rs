@@ -64,6 +64,8 @@ mod stash;
 mod state_machine;
 #[path = "../../examples/supervision.rs"]
 mod supervision;
+#[path = "../../examples/supervision_tree.rs"]
+mod supervision_tree;
 #[cfg(feature = "net")]
 #[path = "../../examples/tcp_echo.rs"]
 mod tcp_echo;

@@ -1,0 +1,492 @@
+//! Supervisors: a row for each rule of OTP's documentation of `supervisor`, checked there with OTP 25.
+
+use crate::common::*;
+
+use Restart::{Permanent, Temporary, Transient};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Starts (`+id`) and ends (`-id`) in their order; an actor that fails has no end.
+#[derive(Clone, Default)]
+struct Log(Notes<String>);
+
+impl Log {
+    fn probe(&self, id: &str) -> Probe {
+        let note = |sign: char| -> Option<Script> {
+            let (log, text) = (self.clone(), format!("{sign}{id}"));
+            Some(Box::new(move |_| log.0.push(text)))
+        };
+        Probe {
+            on_started: note('+'),
+            on_stopped: note('-'),
+            ..Probe::default()
+        }
+    }
+
+    fn spec(&self, id: &'static str, restart: Restart) -> ChildSpec<Probe> {
+        let log = self.clone();
+        ChildSpec::new(id, move || log.probe(id)).restart(restart)
+    }
+
+    fn text(&self) -> String {
+        self.0.all().join(" ")
+    }
+
+    fn wait(&self, wanted: &str) {
+        let deadline = soon();
+        while self.text() != wanted {
+            assert!(
+                Instant::now() < deadline,
+                "{:?} is not {wanted:?}",
+                self.text()
+            );
+            thread::yield_now();
+        }
+    }
+}
+
+fn started(system: &System, supervisor: Supervisor) -> ActorRef<Supervisor> {
+    let supervisor = system.spawn(supervisor);
+    assert_eq!(supervisor.wait_started().wait(), Ok(()));
+    supervisor
+}
+
+/// The actor of a child, which runs.
+fn child(supervisor: &ActorRef<Supervisor>, id: &str) -> ActorRef<Probe> {
+    let children = supervisor.which_children().wait().expect("a reply");
+    let found = children.into_iter().find(|child| child.id == id);
+    let actor = found.and_then(|child| child.actor);
+    actor.and_then(|it| it.downcast()).expect("it runs")
+}
+
+/// How a child terminates by itself.
+#[derive(Debug, Clone, Copy)]
+enum Exit {
+    Panic,
+    Error,
+    Stop,
+    Drain,
+}
+
+use Exit::{Drain, Error, Panic, Stop};
+
+fn exit(actor: &ActorRef<Probe>, how: Exit) {
+    act(actor, move |cx| match how {
+        Panic => panic!("on purpose"),
+        Error => cx.fail("on purpose"),
+        Stop => cx.stop(),
+        Drain => cx.stop_gracefully(),
+    });
+    ended(actor);
+}
+
+type Row = (
+    fn() -> Supervisor,
+    [Restart; 3],
+    &'static [(&'static str, Exit)],
+    &'static str,
+    &'static str,
+);
+
+/// Strategy; kinds of the children a, b, c; exits; what follows them; which children run at the end.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    // one_for_one: "if one child process terminates and is to be restarted, only that child process is affected".
+    (Supervisor::one_for_one, [Permanent; 3], &[("b", Panic)], "+b", "a b c"),
+    // "A permanent child process is always restarted."
+    (Supervisor::one_for_one, [Permanent; 3], &[("b", Error)], "+b", "a b c"),
+    (Supervisor::one_for_one, [Permanent; 3], &[("b", Stop)], "-b +b", "a b c"),
+    (Supervisor::one_for_one, [Permanent; 3], &[("b", Drain)], "-b +b", "a b c"),
+    // "A transient child process is restarted only if it terminates abnormally."
+    (Supervisor::one_for_one, [Transient; 3], &[("b", Panic)], "+b", "a b c"),
+    (Supervisor::one_for_one, [Transient; 3], &[("b", Error)], "+b", "a b c"),
+    (Supervisor::one_for_one, [Transient; 3], &[("b", Stop)], "-b", "a c"),
+    (Supervisor::one_for_one, [Transient; 3], &[("b", Drain)], "-b", "a c"),
+    // "A temporary child process is never restarted."
+    (Supervisor::one_for_one, [Temporary; 3], &[("b", Panic)], "", "a c"),
+    (Supervisor::one_for_one, [Temporary; 3], &[("b", Stop)], "-b", "a c"),
+    // one_for_all: "all other child processes are terminated and then all child processes are restarted".
+    (Supervisor::one_for_all, [Permanent; 3], &[("b", Panic)], "-c -a +a +b +c", "a b c"),
+    (Supervisor::one_for_all, [Permanent; 3], &[("a", Stop)], "-a -c -b +a +b +c", "a b c"),
+    (Supervisor::one_for_all, [Permanent, Transient, Permanent], &[("b", Error)], "-c -a +a +b +c", "a b c"),
+    // An exit that restarts nothing concerns no sibling.
+    (Supervisor::one_for_all, [Permanent, Transient, Permanent], &[("b", Drain)], "-b", "a c"),
+    (Supervisor::one_for_all, [Permanent, Temporary, Permanent], &[("b", Panic)], "", "a c"),
+    // A transient child that has terminated is restarted with the others.
+    (Supervisor::one_for_all, [Permanent, Transient, Permanent], &[("b", Stop), ("a", Panic)], "-b -c +a +b +c", "a b c"),
+    // A temporary one is not, "even when a sibling's death causes the temporary process to be terminated".
+    (Supervisor::one_for_all, [Permanent, Permanent, Temporary], &[("b", Panic)], "-c -a +a +b", "a b"),
+    (Supervisor::one_for_all, [Temporary, Permanent, Temporary], &[("b", Panic)], "-c -a +b", "b"),
+    // rest_for_one: "the child processes after the terminated child process in start order are terminated. Then the
+    // terminated child process and all child processes after it are restarted."
+    (Supervisor::rest_for_one, [Permanent; 3], &[("a", Panic)], "-c -b +a +b +c", "a b c"),
+    (Supervisor::rest_for_one, [Permanent; 3], &[("b", Panic)], "-c +b +c", "a b c"),
+    (Supervisor::rest_for_one, [Permanent; 3], &[("c", Panic)], "+c", "a b c"),
+    (Supervisor::rest_for_one, [Permanent, Transient, Permanent], &[("b", Stop)], "-b", "a c"),
+    (Supervisor::rest_for_one, [Permanent, Transient, Transient], &[("c", Stop), ("b", Panic)], "-c +b +c", "a b c"),
+    (Supervisor::rest_for_one, [Permanent, Permanent, Temporary], &[("b", Error)], "-c +b", "a b"),
+    (Supervisor::rest_for_one, [Permanent, Temporary, Permanent], &[("a", Panic)], "-c -b +a +c", "a c"),
+];
+
+#[test]
+fn strategies_and_restart_kinds_are_those_of_otp() {
+    let system = system();
+    for (row, (strategy, kinds, exits, then, running)) in ROWS.iter().enumerate() {
+        let log = Log::default();
+        let mut supervisor = strategy().intensity(10, HOUR);
+        for (id, kind) in ["a", "b", "c"].into_iter().zip(kinds) {
+            supervisor = supervisor.child(log.spec(id, *kind));
+        }
+        let supervisor = started(&system, supervisor);
+        assert_eq!(log.text(), "+a +b +c");
+        for (id, how) in *exits {
+            exit(&child(&supervisor, id), *how);
+            // The supervisor has handled the exit, which is a notice, before a later request.
+            let wanted = supervisor.count_children().wait().expect("a reply");
+            assert_eq!(wanted.specs, wanted.workers + wanted.supervisors);
+        }
+        log.wait(format!("+a +b +c {then}").trim_end());
+        let children = supervisor.which_children().wait().expect("a reply");
+        let alive = children
+            .iter()
+            .filter(|it| it.actor.as_ref().is_some_and(AnyActorRef::is_alive));
+        let alive: Vec<_> = alive.map(|it| it.id.as_str()).collect();
+        assert_eq!(alive.join(" "), *running, "row {row}");
+        // A terminated transient child is kept, a temporary one is not.
+        let kept = children
+            .iter()
+            .all(|it| it.actor.is_some() || it.restart == Transient);
+        assert!(kept, "row {row}: {children:?}");
+        // "The supervisor terminates its children in reversed start order."
+        let before = log.text();
+        supervisor.stop_gracefully();
+        assert_eq!(ended(&supervisor).reason, ExitReason::Drained, "row {row}");
+        let ends = running.split(' ').rev().map(|id| format!(" -{id}"));
+        assert_eq!(log.text(), before + &ends.collect::<String>(), "row {row}");
+    }
+}
+
+/// "If more than MaxR restarts occur in the last MaxT seconds, the supervisor terminates all the child processes and then
+/// itself."
+#[test]
+fn more_restarts_than_the_intensity_fail_the_supervisor() {
+    let system = system();
+    for (intensity, strategy) in [
+        (0, Supervisor::one_for_one as fn() -> _),
+        (2, Supervisor::one_for_all),
+    ] {
+        let log = Log::default();
+        let supervisor = strategy().intensity(intensity, HOUR);
+        let supervisor = supervisor
+            .child(log.spec("a", Permanent))
+            .child(log.spec("b", Permanent));
+        let supervisor = started(&system, supervisor);
+        for round in 0..=intensity {
+            // The group's restart counts once.
+            assert!(supervisor.is_alive(), "round {round}");
+            exit(&child(&supervisor, "a"), Panic);
+            if round < intensity {
+                eventually("it is restarted", || {
+                    log.0.len() == 2 + (round as usize + 1) * 3
+                });
+            }
+        }
+        assert_eq!(ended(&supervisor).reason, ExitReason::Failed);
+        assert!(log.text().ends_with("+a +b -b"), "{}", log.text());
+    }
+}
+
+/// Starts `id` except in these attempts, counted from 0.
+fn flaky(log: &Log, id: &'static str, fails: Range<u64>) -> ChildSpec<Probe> {
+    let (log, attempts) = (log.clone(), AtomicU64::new(0));
+    ChildSpec::fallible(id, move || {
+        if fails.contains(&attempts.fetch_add(1, Ordering::SeqCst)) {
+            log.0.push(format!("!{id}"));
+            return Err("no file");
+        }
+        Ok(log.probe(id))
+    })
+}
+
+/// "If the start of a child fails, the supervisor terminates all already started child processes and fails itself."
+#[test]
+fn a_child_that_does_not_start_fails_the_supervisor_at_its_start() {
+    let system = system();
+    let log = Log::default();
+    let supervisor = Supervisor::one_for_one()
+        .child(log.spec("a", Permanent))
+        .child(log.spec("b", Permanent));
+    let supervisor = supervisor
+        .child(flaky(&log, "c", 0..1))
+        .child(log.spec("d", Permanent));
+    let supervisor = system.spawn(supervisor);
+    let error = supervisor.wait_started().wait();
+    assert!(
+        matches!(error, Err(StartError::Failed(_) | StartError::Exited)),
+        "{error:?}"
+    );
+    assert_eq!(ended(&supervisor).reason, ExitReason::Failed);
+    assert_eq!(log.text(), "+a +b !c -b -a");
+    let twice = Supervisor::one_for_one()
+        .child(log.spec("a", Permanent))
+        .child(log.spec("a", Permanent));
+    assert_eq!(ended(&system.spawn(twice)).reason, ExitReason::Failed);
+    let many = Supervisor::one_for_one()
+        .children_max(0)
+        .child(log.spec("a", Permanent));
+    assert_eq!(ended(&system.spawn(many)).reason, ExitReason::Failed);
+}
+
+/// A start that fails at a restart is tried again, and each attempt counts.
+#[test]
+fn a_restart_that_fails_is_tried_again_within_the_intensity() {
+    let system = system();
+    let log = Log::default();
+    let tree = |fails| {
+        let supervisor = Supervisor::rest_for_one().intensity(3, HOUR);
+        let supervisor = supervisor.child(log.spec("a", Permanent));
+        started(&system, supervisor.child(flaky(&log, "b", fails)))
+    };
+    let recovers = tree(1..3);
+    exit(&child(&recovers, "b"), Panic);
+    log.wait("+a +b !b !b +b");
+    assert!(
+        recovers
+            .count_children()
+            .wait()
+            .is_ok_and(|it| it.active == 2)
+    );
+    recovers.stop_gracefully();
+    ended(&recovers);
+    let fails = tree(1..9);
+    exit(&child(&fails, "b"), Panic);
+    assert_eq!(ended(&fails).reason, ExitReason::Failed);
+    assert!(log.text().ends_with("+a +b !b !b !b -a"), "{}", log.text());
+}
+
+#[test]
+fn a_tree_starts_in_depth_first_order_and_stops_in_reverse() {
+    let system = system();
+    let log = Log::default();
+    let inner = log.clone();
+    let nested = ChildSpec::new("nested", move || {
+        let supervisor = Supervisor::one_for_one().intensity(0, HOUR);
+        supervisor
+            .child(inner.spec("b", Permanent))
+            .child(inner.spec("c", Permanent))
+    });
+    let reference = ChildRef::new();
+    let supervisor = Supervisor::one_for_one()
+        .child(log.spec("a", Permanent))
+        .child(nested.reference(&reference))
+        .child(log.spec("d", Permanent));
+    let supervisor = started(&system, supervisor);
+    assert_eq!(log.text(), "+a +b +c +d");
+    let counts = supervisor.count_children().wait().expect("a reply");
+    assert_eq!(
+        (
+            counts.specs,
+            counts.active,
+            counts.supervisors,
+            counts.workers
+        ),
+        (3, 3, 1, 2)
+    );
+    // The inner supervisor gives up, and the outer one restarts it.
+    let first = reference.get().expect("it runs");
+    exit(&child(&first, "c"), Panic);
+    assert_eq!(ended(&first).reason, ExitReason::Failed);
+    log.wait("+a +b +c +d -b +b +c");
+    eventually("it runs", || reference.get().is_some_and(|it| it != first));
+    finish_failed(&system);
+    assert_eq!(log.text(), "+a +b +c +d -b +b +c -d -c -b -a");
+    assert!(reference.get().is_none());
+}
+
+/// A shutdown without leftovers; failures during it do not matter here.
+fn finish_failed(system: &System) {
+    let report = system.shutdown(LIMIT);
+    assert!(report.unfinished.is_empty(), "{report:?}");
+}
+
+#[test]
+fn children_are_shut_down_as_their_specifications_say() {
+    let system = system();
+    let log = Log::default();
+    let slow = |id, shutdown| log.spec(id, Permanent).shutdown(shutdown);
+    let supervisor = Supervisor::one_for_one()
+        .child(slow("patient", Shutdown::Infinity))
+        .child(slow("within", Shutdown::Within(Duration::from_millis(1))))
+        .child(slow("brutal", Shutdown::Brutal));
+    let supervisor = started(&system, supervisor);
+    let children = ["patient", "within", "brutal"].map(|id| child(&supervisor, id));
+    let gates = children.each_ref().map(hold);
+    children.iter().for_each(|child| tell_all(child, 0..3));
+    supervisor.stop_gracefully();
+    // It waits for the last one, which it has told to stop.
+    suspended(&supervisor);
+    assert!(children[0].is_alive() && children[1].is_alive());
+    gates[2].open();
+    ended(&children[2]);
+    assert_eq!(lane(&children[2], 0).handled, 1);
+    eventually("it takes no messages", || {
+        matches!(children[1].try_tell(3), Err(TellError::Closed(_)))
+    });
+    assert!(children[0].is_alive());
+    gates[1].open();
+    ended(&children[1]);
+    gates[0].open();
+    ended(&supervisor);
+    assert_eq!(lane(&children[0], 0).handled, 4);
+    children
+        .iter()
+        .for_each(|child| check_balance(&lane(child, 0)));
+}
+
+#[test]
+fn children_come_and_go() {
+    let system = system();
+    let log = Log::default();
+    let supervisor = started(&system, Supervisor::one_for_one().children_max(2));
+    let started = supervisor
+        .start_child(log.spec("a", Permanent))
+        .wait()
+        .expect("a reply");
+    let a = started.expect("it starts");
+    let again = supervisor
+        .start_child(log.spec("a", Permanent))
+        .wait()
+        .expect("a reply");
+    assert_eq!(again, Err(SupervisorError::Running(a.clone())));
+    assert_eq!(
+        supervisor.delete_child("a").wait(),
+        Ok(Err(SupervisorError::Running(a.clone())))
+    );
+    assert_eq!(
+        supervisor.restart_child("a").wait(),
+        Ok(Err(SupervisorError::Running(a.clone())))
+    );
+    let fails = supervisor
+        .start_child(flaky(&log, "b", 0..1))
+        .wait()
+        .expect("a reply");
+    assert!(matches!(fails, Err(SupervisorError::Start(_))), "{fails:?}");
+    assert!(
+        supervisor
+            .start_child(log.spec("c", Temporary))
+            .wait()
+            .is_ok_and(|it| it.is_ok())
+    );
+    let full = supervisor
+        .start_child(log.spec("d", Permanent))
+        .wait()
+        .expect("a reply");
+    assert_eq!(full, Err(SupervisorError::Full(2)));
+    assert_eq!(supervisor.terminate_child("a").wait(), Ok(Ok(())));
+    assert!(!a.is_alive());
+    let present = supervisor
+        .start_child(log.spec("a", Permanent))
+        .wait()
+        .expect("a reply");
+    assert_eq!(present, Err(SupervisorError::AlreadyPresent));
+    let b = supervisor
+        .restart_child("a")
+        .wait()
+        .expect("a reply")
+        .expect("it starts");
+    assert!(b != a && b.is_alive());
+    // A temporary one is forgotten.
+    assert_eq!(supervisor.terminate_child("c").wait(), Ok(Ok(())));
+    assert_eq!(
+        supervisor.terminate_child("c").wait(),
+        Ok(Err(SupervisorError::NotFound))
+    );
+    assert_eq!(supervisor.terminate_child("a").wait(), Ok(Ok(())));
+    assert_eq!(supervisor.delete_child("a").wait(), Ok(Ok(())));
+    assert_eq!(supervisor.which_children().wait(), Ok(Vec::new()));
+    assert_eq!(log.text(), "+a !b +c -a +a -c -a");
+}
+
+#[test]
+fn significant_children_terminate_the_supervisor() {
+    let system = system();
+    for (auto, ends_after) in [
+        (AutoShutdown::Never, 9),
+        (AutoShutdown::AnySignificant, 1),
+        (AutoShutdown::AllSignificant, 2),
+    ] {
+        let log = Log::default();
+        let supervisor = Supervisor::one_for_one()
+            .auto_shutdown(auto)
+            .child(log.spec("a", Permanent))
+            .child(log.spec("b", Transient).significant())
+            .child(log.spec("c", Temporary).significant());
+        let supervisor = started(&system, supervisor);
+        for (count, id) in ["c", "b"].into_iter().enumerate() {
+            if supervisor.is_alive() {
+                exit(&child(&supervisor, id), Stop);
+            }
+            if count + 1 == ends_after {
+                assert_eq!(ended(&supervisor).reason, ExitReason::Stopped);
+                assert!(log.text().ends_with("-a"), "{}", log.text());
+            } else if count + 1 < ends_after {
+                assert!(supervisor.count_children().wait().is_ok());
+            }
+        }
+    }
+}
+
+/// A stop at once, a panic inside, and a supervisor that is stopped before its first run leave no child.
+#[test]
+fn a_supervisor_leaves_no_child() {
+    let system = system_of(1);
+    let log = Log::default();
+    let tree = || {
+        Supervisor::one_for_all()
+            .child(log.spec("a", Permanent))
+            .child(log.spec("b", Permanent))
+    };
+    let stopped = started(&system, tree());
+    stopped.stop();
+    assert_eq!(ended(&stopped).reason, ExitReason::Stopped);
+    let (held, _) = probe(&system);
+    let gate = hold(&held);
+    let (never, drained) = (system.spawn(tree()), system.spawn(tree()));
+    never.stop();
+    drained.stop_gracefully();
+    gate.open();
+    assert_eq!(ended(&never).reason, ExitReason::Stopped);
+    assert_eq!(ended(&drained).reason, ExitReason::Drained);
+    assert_eq!(log.text(), "+a +b -b -a +a +b -b -a");
+    finish(&system);
+    let late = system.spawn(tree());
+    assert_eq!(late.wait_started().wait(), Err(StartError::Exited));
+}
+
+#[test]
+fn a_child_keeps_its_name_across_restarts() {
+    let system = system();
+    let options = SpawnOptions::new()
+        .name("named")
+        .supervision(Supervision::escalate());
+    let spec = ChildSpec::new("a", Probe::default).options(options);
+    let supervisor = started(
+        &system,
+        Supervisor::one_for_one().intensity(100, HOUR).child(spec),
+    );
+    for _ in 0..100 {
+        let named: ActorRef<Probe> = system.whereis("named").expect("it runs");
+        exit(&named, Panic);
+        eventually("it is restarted", || {
+            system
+                .whereis::<Probe>("named")
+                .is_some_and(|it| it != named)
+        });
+        assert!(
+            supervisor
+                .count_children()
+                .wait()
+                .is_ok_and(|it| it.active == 1)
+        );
+    }
+}
