@@ -2,6 +2,7 @@
 //!
 //! Most lanes here shed after a nanosecond, or never: their outcome does not depend on the machine's speed.
 
+use freeboard_actor::testing;
 use proptest::prelude::*;
 
 use crate::common::*;
@@ -114,37 +115,34 @@ fn a_stopped_actor_sheds_its_stale_messages_as_stopped() {
     check_balance(&lane(&probe, 1));
 }
 
-/// Messages that waited for one to two targets when an interval of such waits is over.
+/// In virtual time: messages that waited for one to two targets when an interval of such waits is over.
 #[test]
 fn an_overloaded_lane_hands_out_the_newest_first() {
-    const TARGET: Duration = Duration::from_millis(200);
-    const INTERVAL: Duration = Duration::from_millis(201);
-    once_in_three("newest first", || {
-        let system = system();
-        let lane_config = LaneConfig::bounded(100)
-            .overload(Overload::CoDel {
-                target: TARGET,
-                interval: INTERVAL,
-            })
-            .lifo_when_overloaded();
-        let (probe, first, notes) = held(&system, beside_a_gate(lane_config));
-        let second = Gate::default();
-        probe.tell_lane(1, second.clone()).expect("capacity");
-        let elapse = |time| {
-            let begun = Instant::now();
-            eventually("some time", || begun.elapsed() > time);
-        };
-        elapse(TARGET);
-        first.open();
-        second.wait_arrived(1);
-        assert_eq!(tell(&probe, 5), 0);
-        elapse(INTERVAL + TARGET / 4);
-        second.open();
-        eventually("the lane is empty", || lane(&probe, 1).depth == 0);
-        finish(&system);
-        check_balance(&lane(&probe, 1));
-        notes.all() == [4, 3, 2, 1, 0]
-    });
+    let ms = Duration::from_millis;
+    let system = testing::TestSystem::new(1);
+    let lane_config = LaneConfig::bounded(100)
+        .overload(Overload::CoDel {
+            target: ms(200),
+            interval: ms(201),
+        })
+        .lifo_when_overloaded();
+    let (probe, notes) = probe_with(&system, SpawnOptions::new().lane(lane_config));
+    system.run_until_idle();
+    let tell_and_wait = |numbers: Range<u64>, time| {
+        system.faults(&probe).delay_wakeups(time);
+        tell_all(&probe, numbers);
+        system.advance(time);
+        system.run_until_idle();
+    };
+    tell_and_wait(100..101, ms(250));
+    tell_and_wait(0..5, ms(300));
+    assert_eq!(notes.all(), [100, 4, 3, 2, 1, 0]);
+    // Those that waited longer than two targets are shed, and the lane goes on.
+    tell_and_wait(0..5, ms(500));
+    tell_and_wait(7..8, ms(1));
+    assert_eq!(notes.all()[6..], [7]);
+    assert_eq!(shed(&probe, "codel"), 5);
+    check_balance(&lane(&probe, 0));
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -25,6 +25,7 @@ mod directory;
 mod drops;
 mod failing;
 mod fairness;
+mod goodput;
 mod group_any;
 mod group_ask_all;
 mod group_faults;
