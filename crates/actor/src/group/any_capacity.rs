@@ -292,7 +292,8 @@ impl<A: Actor> GroupInner<A> {
         }
     }
 
-    /// Offers the envelope to each member that has capacity. `Err` with the envelope, and whether all are closed.
+    /// Offers the envelope to each member that has capacity; if none has, by the policy of the first open one. `Err`
+    /// with the envelope if it has to wait.
     fn offer_to_any(
         &self,
         mut envelope: Envelope,
@@ -303,32 +304,41 @@ impl<A: Actor> GroupInner<A> {
         let start = self
             .router
             .choose(sizes, None, turn, |index| super::load(&members[index]));
-        let mut open = None;
+        let mut first_open = None;
+        let mut offer = |index: usize, envelope| {
+            let offered = members[index].cell().core().offer(LANE, envelope, false);
+            if offered.is_ok() {
+                members.gauges()[index].routed.add(1);
+            }
+            offered
+        };
         for index in indices_from(start.index, members.len()) {
-            let core = members[index].cell().core();
-            let lane = first_lane(core);
+            let lane = first_lane(members[index].cell().core());
             if lane.is_closed() {
                 continue;
             }
-            let is_first_open = open.is_none();
-            open.get_or_insert(index);
-            let waits = core.lane_config(LANE).overload_policy() == Overload::Wait;
-            // Without capacity an offer would be counted as shed, unless the policy is to wait.
-            if !lane.has_capacity() && (waits || !is_first_open) {
+            first_open.get_or_insert(index);
+            // An offer to a full lane could be counted as shed.
+            if !lane.has_capacity() {
                 continue;
             }
-            match core.offer(LANE, envelope, false) {
-                Ok(()) => {
-                    members.gauges()[index].routed.add(1);
-                    return Ok(Ok(()));
-                }
+            match offer(index, envelope) {
+                Ok(()) => return Ok(Ok(())),
                 Err(Unaccepted::Full(refused)) => return Ok(Err(TellError::Full(refused))),
                 Err(Unaccepted::Wait(refused) | Unaccepted::Closed(refused)) => envelope = refused,
             }
         }
-        match open {
-            Some(_) => Err(envelope),
-            None => Ok(Err(TellError::Closed(envelope))),
+        let Some(index) = first_open else {
+            return Ok(Err(TellError::Closed(envelope)));
+        };
+        let core = members[index].cell().core();
+        if core.lane_config(LANE).overload_policy() == Overload::Wait {
+            return Err(envelope);
+        }
+        match offer(index, envelope) {
+            Ok(()) => Ok(Ok(())),
+            Err(Unaccepted::Full(refused)) => Ok(Err(TellError::Full(refused))),
+            Err(Unaccepted::Wait(refused) | Unaccepted::Closed(refused)) => Err(refused),
         }
     }
 }
