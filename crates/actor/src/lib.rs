@@ -214,6 +214,8 @@ pub use supervisor::{
 };
 pub use system::{BuildError, NoRuntime, System, WeakSystem};
 pub use termination::{ExitReason, Terminated};
+#[cfg(feature = "futures")]
+pub use topic::TopicStream;
 pub use topic::{
     Published, SlowSubscriber, SubscribeError, Subscription, TOPIC_SUBSCRIBERS_DEFAULT,
     TOPIC_SUBSCRIBERS_MAX, Topic, TopicOptions,

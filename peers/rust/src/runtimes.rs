@@ -111,6 +111,8 @@ pub enum Peer {
     RedisBenchmark,
     BareLoop,
     Axum,
+    AxumUntuned,
+    AxumFreeboard,
 }
 
 impl Peer {
@@ -151,6 +153,8 @@ impl Peer {
             Self::RedisBenchmark => "redis-benchmark",
             Self::BareLoop => "bare-loop",
             Self::Axum => "axum",
+            Self::AxumUntuned => "axum-untuned",
+            Self::AxumFreeboard => "axum-freeboard",
         }
     }
 }
@@ -328,6 +332,8 @@ fn goodput_of(peer: Peer, factor: u64, milliseconds: u64) -> Result<Outcome> {
         Peer::TokioMpsc => goodput::run::<tokio_goodput::Unbounded>,
         Peer::TokioMpscBounded => goodput::run::<tokio_goodput::Bounded>,
         Peer::Axum => goodput::run::<axum_goodput::Goodput>,
+        Peer::AxumUntuned => goodput::run::<axum_goodput::Untuned>,
+        Peer::AxumFreeboard => goodput::run::<axum_goodput::WithService>,
         _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
     };
     run(factor, milliseconds)

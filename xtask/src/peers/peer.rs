@@ -109,4 +109,6 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("redis-benchmark", Kind::LoadGenerator, Host::RedisBenchmark),
     Peer::new("bare-loop", Kind::Machine, Host::Rust),
     Peer::new("axum", Kind::Server, Host::Rust),
+    Peer::new("axum-untuned", Kind::Server, Host::Rust),
+    Peer::new("axum-freeboard", Kind::Server, Host::Rust),
 ];

@@ -475,7 +475,8 @@ pub(crate) const BOARD: Suite = Suite {
 
 /// A service of one core, 200 us of processor time a request, deadlines of 50 ms, at a multiple of the capacity that
 /// each peer measures first. `kameo` and `tokio-mpsc-bounded` refuse when the queue is full, `axum` is behind tower's
-/// LoadShed and ConcurrencyLimit; all bounds are those of ours. `ractor` and `tokio-mpsc` have none.
+/// LoadShed and ConcurrencyLimit; all bounds are those of ours. `ractor` and `tokio-mpsc` have none. `axum-untuned` is
+/// `axum` with a limit of 1,000, and `axum-freeboard` is behind an actor's service with that bound.
 pub(crate) const GOODPUT: Suite = Suite {
     name: "goodput",
     about: "A service that is asked for up to ten times what it can answer; answers in time",
@@ -490,6 +491,8 @@ pub(crate) const GOODPUT: Suite = Suite {
         "tokio-mpsc-bounded",
         "go",
         "axum",
+        "axum-untuned",
+        "axum-freeboard",
     ],
     rivals: Rivals {
         title: "best peer",

@@ -11,6 +11,8 @@
 //! all publishers, and its back-pressure would mix those of different publishers. Subscribing copies the list, because
 //! it is rare.
 
+#[cfg(feature = "futures")]
+mod stream;
 mod subscriber;
 
 use std::{
@@ -26,6 +28,8 @@ use crate::{
 };
 use subscriber::{Deliver, Delivery, Mapped, Subscriber, SubscriberCounts};
 
+#[cfg(feature = "futures")]
+pub use stream::TopicStream;
 pub use subscriber::SlowSubscriber;
 
 /// The maximum of [`TopicOptions::subscribers_max`]. Subscribing copies the list of subscribers.

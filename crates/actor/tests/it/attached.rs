@@ -370,3 +370,52 @@ fn a_sink_to_a_terminated_actor_returns_the_message() {
     assert_eq!(block_on(sink.send(6)), Err(TellError::Closed(6)));
     assert_eq!(block_on(sink.close()), Ok(()));
 }
+
+#[test]
+fn a_topic_is_a_stream_with_a_bounded_buffer() {
+    let system = system_of(1);
+    let topic = system.topic::<u64>(TopicOptions::new());
+    let mut stream = topic
+        .stream(&system, 2, SlowSubscriber::Shed)
+        .expect("a subscriber");
+    let wakes = Arc::default();
+    assert!(poll_once(&mut stream.next(), &wakes).is_pending());
+    topic.publish(1);
+    eventually("the reader is woken", || wakes.count() > 0);
+    assert_eq!(block_on(stream.next()), Some(1));
+    // One message for the reader, two in the buffer; at most one of these is not in the lane any more.
+    let published = (2..20_u64)
+        .map(|number| topic.publish(number).delivered)
+        .sum::<u64>();
+    assert!((2..=4).contains(&published), "{published}");
+    assert_eq!(stream.shed(), Some(18 - published));
+    // The buffer is read after the last handle is gone.
+    drop(topic);
+    let rest: Vec<_> = block_on(stream.by_ref().collect());
+    assert_eq!(stream.shed(), None);
+    assert_eq!(rest.len() as u64, published, "{rest:?}");
+    assert!(rest.is_sorted() && rest[0] == 2);
+}
+
+#[test]
+fn a_dropped_stream_unsubscribes_and_a_slow_one_may_be_unsubscribed() {
+    let system = system_of(1);
+    let topic = system.topic::<u64>(TopicOptions::new());
+    let stream = topic
+        .stream(&system, 1, SlowSubscriber::Wait)
+        .expect("a subscriber");
+    assert_eq!(topic.subscribers(), 1);
+    drop(stream);
+    eventually("it is unsubscribed", || topic.subscribers() == 0);
+    let slow = topic
+        .stream(&system, 1, SlowSubscriber::Unsubscribe)
+        .expect("a subscriber");
+    while topic.subscribers() > 0 {
+        topic.publish(7);
+    }
+    let read: Vec<_> = block_on(slow.collect());
+    assert!((1..=2).contains(&read.len()), "{read:?}");
+    finish(&system);
+    let late = topic.stream(&system, 1, SlowSubscriber::Wait);
+    assert!(late.is_err() || block_on(late.expect("checked").next()).is_none());
+}

@@ -1,13 +1,27 @@
-//! A route of axum behind tower's LoadShed and ConcurrencyLimit, called without a connection.
+//! A route of axum, called without a connection: behind tower's LoadShed and ConcurrencyLimit, or behind LoadShed and
+//! an actor's service.
 //!
-//! The handler computes in the runtime's only blocking thread, as axum's authors advise for work that takes a processor.
-//! A handler that computes in its task would hold the runtime's only worker: no other request would be in flight
-//! meanwhile, and the limit would never be reached.
+//! With tower's limit, the handler computes in the runtime's only blocking thread, as axum's authors advise for work
+//! that takes a processor. A handler that computes in its task would hold the runtime's only worker: no other request
+//! would be in flight meanwhile, and the limit would never be reached.
+//!
+//! [`Goodput`] gets the bound of all peers, half a deadline of work. [`Untuned`] and [`WithService`] have a bound that
+//! is not made from the capacity, which a service seldom knows: [`BOUND_UNTUNED`].
 
 use std::time::Duration;
 
 use anyhow::Result;
-use axum::{BoxError, Router, body::Body, error_handling::HandleErrorLayer, routing::get};
+use axum::{
+    BoxError, Router,
+    body::Body,
+    error_handling::HandleErrorLayer,
+    response::Response,
+    routing::{get, get_service},
+};
+use freeboard::{
+    bridge::{RETRY_AFTER_DEFAULT, Refusal},
+    prelude::*,
+};
 use http::{Request, StatusCode};
 use tokio::runtime::Runtime;
 use tokio::task;
@@ -16,6 +30,21 @@ use tower::{ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, load_shed:
 use crate::goodput::{Answer, Service, Work};
 
 use super::tokio_runtime::start_one;
+
+/// Requests of 200 us for four deadlines.
+const BOUND_UNTUNED: usize = 1_000;
+
+async fn ask(routes: &Router, runtime: &Runtime, left: Duration) -> Answer {
+    let mut request = Request::new(Body::empty());
+    request.extensions_mut().insert(left);
+    let routes = routes.clone();
+    let answered = runtime.spawn(async move { routes.oneshot(request).await });
+    match answered.await {
+        Ok(Ok(response)) if response.status() == StatusCode::OK => Answer::Replied,
+        Ok(Ok(response)) if response.status() == StatusCode::SERVICE_UNAVAILABLE => Answer::Refused,
+        _ => Answer::GivenUp,
+    }
+}
 
 pub struct Goodput {
     routes: Router,
@@ -47,17 +76,77 @@ impl Service for Goodput {
         })
     }
 
-    async fn ask(&self, _: Duration) -> Answer {
-        let routes = self.routes.clone();
-        let answered = self
-            .runtime
-            .spawn(async move { routes.oneshot(Request::new(Body::empty())).await });
-        match answered.await {
-            Ok(Ok(response)) if response.status() == StatusCode::OK => Answer::Replied,
-            Ok(Ok(response)) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
-                Answer::Refused
-            }
-            _ => Answer::GivenUp,
-        }
+    async fn ask(&self, left: Duration) -> Answer {
+        ask(&self.routes, &self.runtime, left).await
+    }
+}
+
+/// As [`Goodput`], with [`BOUND_UNTUNED`].
+pub struct Untuned(Goodput);
+
+impl Service for Untuned {
+    fn start(work: Work, _bound: usize) -> Result<Self> {
+        Goodput::start(work, BOUND_UNTUNED).map(Self)
+    }
+
+    async fn ask(&self, left: Duration) -> Answer {
+        self.0.ask(left).await
+    }
+}
+
+struct Server(Work);
+
+/// A request, with the time that its client waits.
+struct Handle(Option<Duration>);
+
+impl Actor for Server {}
+
+impl Handler<Handle> for Server {
+    type Reply = ();
+
+    fn handle(&mut self, _: Handle, _: &mut Context<Self>) {
+        self.0.handle();
+    }
+}
+
+/// LoadShed and an actor's service, with deadlines, and a lane that sheds by age.
+pub struct WithService {
+    routes: Router,
+    runtime: Runtime,
+    _system: System,
+}
+
+impl Service for WithService {
+    fn start(work: Work, _bound: usize) -> Result<Self> {
+        let system = System::builder().workers(1).build()?;
+        let shedding = Overload::CoDel {
+            target: Duration::from_millis(10),
+            interval: Duration::from_millis(50),
+        };
+        let lane = LaneConfig::bounded(BOUND_UNTUNED).overload(shedding);
+        let server = system.spawn_once(SpawnOptions::new().lane(lane), Server(work))?;
+        let service = server.service().timeout_by(|it: &Handle| it.0);
+        let service = service
+            .map_err(Refusal::from)
+            .map_request(|it: Request<Body>| Handle(it.extensions().get().copied()))
+            .map_response(|()| Response::new(Body::empty()));
+        let refuse = |error: BoxError| async move {
+            let refusal = error.downcast_ref().unwrap_or(&Refusal::Overloaded);
+            refusal.response::<Body>(RETRY_AFTER_DEFAULT)
+        };
+        let service = ServiceBuilder::new()
+            .layer(HandleErrorLayer::new(refuse))
+            .layer(LoadShedLayer::new())
+            .service(service);
+        let routes = Router::new().route("/", get_service(service));
+        Ok(Self {
+            routes: routes.with_state(()),
+            runtime: start_one()?,
+            _system: system,
+        })
+    }
+
+    async fn ask(&self, left: Duration) -> Answer {
+        ask(&self.routes, &self.runtime, left).await
     }
 }
