@@ -40,6 +40,8 @@ documents! {
     from_rust_libraries: "docs/guide/19-from-rust-libraries.md";
     topics: "docs/guide/20-topics.md";
     directory: "docs/guide/21-directory.md";
+    #[cfg(all(feature = "futures", feature = "tokio", feature = "tower"))]
+    tokio_axum_tonic: "docs/guide/22-tokio-axum-tonic.md";
     #[cfg(all(feature = "cache", feature = "stream"))]
     metrics: "docs/metrics.md";
 }

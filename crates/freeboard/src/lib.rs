@@ -44,6 +44,8 @@
 //! | `redis-embedded` | `freeboard::redis_embedded`: a small Redis server in the process; implies `cache` |
 //! | `board` | `freeboard::board`: a live page of all metrics; implies `tokio` |
 //! | `opentelemetry` | `freeboard::meter::opentelemetry`: all metrics as OpenTelemetry instruments |
+//! | `tower` | `freeboard::bridge`: actors as `tower::Service`; deadlines, errors and traces of HTTP and gRPC |
+//! | `futures` | `Context::attach`, actors as `Sink`, topics as `Stream` |
 //! | `spans` | a `tracing` span around each handled message |
 //! | `stacks` | call stacks in the reports of long runs, on Linux with glibc |
 //! | `testing` | `freeboard::testing`: a system by seed and in virtual time, probes and faults, for tests |
