@@ -461,10 +461,8 @@ pub(crate) fn within<R: Send + 'static>(
 ) -> R {
     let (sender, result) = mpsc::channel();
     // The test may have failed meanwhile.
-    let script = Box::new(move |cx: &mut Context<Probe>| drop(sender.send(script(cx))));
-    // Without a deadline, which the script would inherit. In a test system this runs it.
-    let _ = probe.ask(Act(script)).wait();
-    result.try_recv().expect("the handler returns")
+    act(probe, move |cx| drop(sender.send(script(cx))));
+    result.recv_timeout(LIMIT).expect("the handler returns")
 }
 
 /// Has a probe await a future in an async handler.

@@ -236,21 +236,14 @@ fn a_wait_that_nothing_can_end_is_a_deadlock() {
 }
 
 #[test]
-fn handlers_that_wait_for_each_other_are_a_deadlock() {
-    let text = panic_of(|| {
-        each_seed(3..4, |system| {
-            let middle = system.spawn(Asker(None));
-            let first = system.spawn(Asker(Some(middle.clone())));
-            middle.tell(SetOther(first.clone())).expect("alive");
-            let _ = first.ask(Block(None)).wait();
-        });
+fn handlers_that_ask_each_other_get_an_error() {
+    each_seed(0..10, |system| {
+        let middle = system.spawn(Asker(None));
+        let first = system.spawn(Asker(Some(middle.clone())));
+        middle.tell(SetOther(first.clone())).expect("alive");
+        let _ = first.ask(Block(None)).wait();
+        system.expect_no_failures();
     });
-    let parts = [
-        "deadlock",
-        "waits for the reply of #",
-        "FREEBOARD_SEED=3 cargo test",
-    ];
-    check_text(&text, &parts);
 }
 
 struct SetOther(ActorRef<Asker>);

@@ -10,21 +10,32 @@ const SEEDS: Range<u64> = 0..20;
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
+/// As [`within`], also in a test system, where waiting for the reply runs the handler.
+fn on<R: Send + 'static>(
+    actor: &ActorRef<Probe>,
+    script: impl FnOnce(&mut Context<Probe>) -> R + Send + 'static,
+) -> R {
+    let (sender, result) = mpsc::channel();
+    let script = Box::new(move |cx: &mut Context<Probe>| drop(sender.send(script(cx))));
+    actor.ask(Act(script)).wait().expect("a reply");
+    result.try_recv().expect("the handler has returned")
+}
+
 /// Sets a timer for a message of the actor itself.
 fn after<M>(actor: &ActorRef<Probe>, delay: Duration, message: M) -> TimerKey
 where
     M: Send + 'static,
     Probe: Handler<M>,
 {
-    within(actor, move |cx| cx.send_after(delay, message)).expect("a timer")
+    on(actor, move |cx| cx.send_after(delay, message)).expect("a timer")
 }
 
 fn every(actor: &ActorRef<Probe>, period: Duration, number: u64) -> TimerKey {
-    within(actor, move |cx| cx.every(period, number)).expect("a timer")
+    on(actor, move |cx| cx.every(period, number)).expect("a timer")
 }
 
 fn cancel(actor: &ActorRef<Probe>, key: TimerKey) -> bool {
-    within(actor, move |cx| cx.cancel(key))
+    on(actor, move |cx| cx.cancel(key))
 }
 
 #[test]
