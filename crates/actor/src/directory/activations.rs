@@ -444,13 +444,15 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             let entries = shard.values().filter(|entry| is_idle(entry));
             idle.extend(entries.map(|it| (it.used_ns, it.actor.cell().core_ref().clone())));
         }
+        // Equal times are common on a virtual clock: then the order is that of the activations.
+        let by_use = |(used_ns, core): &(u64, CoreRef)| (*used_ns, core.id());
         // One search serves several new keys.
         let victims = 1 + self.options.activations_max / VICTIMS_PART;
         if victims < idle.len() {
-            idle.select_nth_unstable_by_key(victims, |(used_ns, _)| *used_ns);
+            idle.select_nth_unstable_by_key(victims, by_use);
             idle.truncate(victims);
         }
-        idle.sort_unstable_by_key(|(used_ns, _)| *used_ns);
+        idle.sort_unstable_by_key(by_use);
         let mut closed = idle.into_iter().filter(|(_, core)| close(core));
         let first = closed.next();
         closed.for_each(drop);

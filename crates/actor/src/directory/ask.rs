@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use freeboard_meter::clock;
+
 use super::{Directory, DirectoryError};
 use crate::{
     actor::{Actor, Message},
@@ -70,7 +72,7 @@ where
 
     /// The deadline, counted from now. It includes the load of the state.
     pub fn timeout(self, timeout: Duration) -> Self {
-        match Instant::now().checked_add(timeout) {
+        match clock::now().checked_add(timeout) {
             Some(deadline) => self.deadline(deadline),
             None => self,
         }
