@@ -305,7 +305,7 @@ impl<A: Actor> GroupInner<A> {
             .router
             .choose(sizes, None, turn, |index| super::load(&members[index]));
         let mut first_open = None;
-        let mut offer = |index: usize, envelope| {
+        let offer = |index: usize, envelope| {
             let offered = members[index].cell().core().offer(LANE, envelope, false);
             if offered.is_ok() {
                 members.gauges()[index].routed.add(1);
