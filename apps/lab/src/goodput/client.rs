@@ -129,10 +129,6 @@ impl Target {
     }
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a client has one of the two kinds"
-)]
 enum Asking<'a> {
     Actor(AskFuture<Service, Request, ()>),
     Group(GroupAskFuture<'a, Service, Request>),
