@@ -431,7 +431,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
     pub(super) fn passivate_all(&self) {
         for shard in 0..SHARDS {
             for entry in self.lock(shard).values() {
-                entry.actor.stop_gracefully();
+                close(entry.actor.cell().core());
             }
         }
     }

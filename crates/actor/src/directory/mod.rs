@@ -236,7 +236,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Directory<K, A> {
         self.inner.passivate(key)
     }
 
-    /// Passivates all activations. Later messages begin new ones.
+    /// [`Directory::passivate`] for all keys. Later messages begin new activations.
     pub fn passivate_all(&self) {
         self.inner.passivate_all();
     }

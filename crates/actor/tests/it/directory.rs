@@ -426,7 +426,7 @@ fn random_messages_passivations_panics_and_stops_lose_nothing_unseen() {
                     match random.below(50) {
                         0 => drop(accounts.passivate(&key)),
                         1 => accounts.find(&key).into_iter().for_each(|it| it.stop()),
-                        2 => thread::sleep(Duration::from_millis(random.below(4))),
+                        2 if number % 8 == 0 => accounts.passivate_all(),
                         _ => {
                             let told = accounts.tell(&key, number);
                             accepted.fetch_add(u64::from(told.is_ok()), Ordering::SeqCst);
