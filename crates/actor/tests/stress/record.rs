@@ -86,7 +86,15 @@ impl Record {
             (Fate::Began | Fate::Finished, _) | (_, Sent::Accepted) => Some(true),
             (_, Sent::Full | Sent::OutboxFull | Sent::Unsent | Sent::Logged) => Some(false),
             (Fate::Unseen | Fate::Dead(ShedReason::Stopped), Sent::Unknown) => None,
-            (Fate::Dead(ShedReason::DroppedOldest | ShedReason::Coalesced), _) => Some(true),
+            (
+                Fate::Dead(
+                    ShedReason::DroppedOldest
+                    | ShedReason::Coalesced
+                    | ShedReason::CoDel
+                    | ShedReason::TooOld,
+                ),
+                _,
+            ) => Some(true),
             (Fate::Dead(_), _) => Some(false),
         }
     }
