@@ -324,8 +324,12 @@ fn board(peer: Peer, watched: Watched, phases_count: u64) -> Result<Outcome> {
 
 fn goodput_of(peer: Peer, factor: u64, milliseconds: u64) -> Result<Outcome> {
     let run = match peer {
-        Peer::Freeboard => goodput::run::<freeboard_goodput::Goodput<freeboard_goodput::DropOldest>>,
-        Peer::FreeboardCodel => goodput::run::<freeboard_goodput::Goodput<freeboard_goodput::CoDel>>,
+        Peer::Freeboard => {
+            goodput::run::<freeboard_goodput::Goodput<freeboard_goodput::DropOldest>>
+        }
+        Peer::FreeboardCodel => {
+            goodput::run::<freeboard_goodput::Goodput<freeboard_goodput::CoDel>>
+        }
         Peer::FreeboardAdaptive => goodput::run::<freeboard_goodput::Adaptive>,
         Peer::Ractor => goodput::run::<ractor_goodput::Goodput>,
         Peer::Kameo => goodput::run::<kameo_goodput::Goodput>,
