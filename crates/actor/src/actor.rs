@@ -15,6 +15,11 @@ impl<M: Send + 'static> Message for M {}
 /// An actor lives until it stops itself ([`Context::stop`]), is stopped, its parent terminates, or its
 /// system shuts down. Dropping the last [`crate::ActorRef`] does not stop it.
 pub trait Actor: Sized + Send + 'static {
+    /// Whether a message that a handler tells this actor ends with the deadline of that handler's own message; see
+    /// [`Context::deadline`]. `false` for an actor whose every message counts, such as a byte stream or a log. Asks
+    /// always have their deadline, because the caller learns what became of them.
+    const TELLS_EXPIRE: bool = true;
+
     /// Called before the first message, and again after each restart. An actor that is stopped
     /// before its first run never starts.
     fn started(&mut self, cx: &mut Context<Self>) {

@@ -289,7 +289,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        let slow = if P::INHERITS_DEADLINE {
+        let slow = if P::INHERITS_DEADLINE && A::TELLS_EXPIRE {
             current::OUTBOX | current::DEADLINE
         } else {
             current::OUTBOX
@@ -328,7 +328,7 @@ impl<A: Actor> ActorRef<A> {
         A: Receives<M>,
     {
         let deadline_ns = current::deadline_ns();
-        if P::INHERITS_DEADLINE && deadline_ns != NO_DEADLINE_NS {
+        if P::INHERITS_DEADLINE && A::TELLS_EXPIRE && deadline_ns != NO_DEADLINE_NS {
             return self.offer(lane, msg, NoReplyUntil { deadline_ns }, on_full);
         }
         let payload = Payload::new(msg, reply);

@@ -18,7 +18,8 @@ use freeboard_flow::ShedReason;
 
 use crate::span::SenderSpan;
 
-/// The largest payload that is sent without an allocation, in bytes.
+/// The largest payload that is sent without an allocation, in bytes: message and reply port, and with the feature `spans`
+/// 8 bytes for the span of the sender.
 pub const INLINE_BYTES: usize = 48;
 
 /// The coalescing key: the message's type and the key from its handler.

@@ -3,7 +3,8 @@
 use crate::common::*;
 
 /// Short enough to wait for.
-const SHORT: Duration = Duration::from_millis(20);
+/// Longer than a busy machine takes to begin a handler.
+const SHORT: Duration = Duration::from_millis(200);
 
 #[test]
 fn a_deadline_is_a_point_in_time() {
@@ -107,6 +108,47 @@ fn a_handler_knows_its_deadline() {
         (kept, is_kept, cx.deadline())
     });
     assert_eq!(cleared, (None, true, None));
+}
+
+/// As a byte stream, or a log.
+struct Keeper(Notes<u64>);
+
+impl Actor for Keeper {
+    const TELLS_EXPIRE: bool = false;
+}
+
+impl Handler<u64> for Keeper {
+    type Reply = ();
+    fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+        assert_eq!(cx.deadline(), None);
+        self.0.push(number);
+    }
+}
+
+impl Handler<Gate> for Keeper {
+    type Reply = ();
+    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
+        gate.pass();
+    }
+}
+
+#[test]
+fn tells_to_an_actor_whose_every_message_counts_do_not_expire() {
+    let system = system();
+    let (actor, _) = probe(&system);
+    let notes = Notes::default();
+    let keeper = system.spawn(Keeper(notes.clone()));
+    let gate = hold(&keeper);
+    let to = keeper.clone();
+    within_until(&actor, Instant::now() + SHORT, move |cx| {
+        to.tell(1).expect("accepted");
+        to.recipient().tell(2).expect("accepted");
+        outlive(cx);
+    });
+    gate.open();
+    notes.wait_len(2);
+    finish(&system);
+    assert_eq!(shed(&keeper, "expired"), 0);
 }
 
 /// A way to send a number in a handler.

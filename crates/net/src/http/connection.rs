@@ -405,6 +405,9 @@ impl HttpConnection {
 }
 
 impl Actor for HttpConnection {
+    // A response that is left out would leave its client waiting.
+    const TELLS_EXPIRE: bool = false;
+
     fn started(&mut self, cx: &mut Context<Self>) {
         let Some(stream) = self.stream.take() else {
             return self.close(cx);

@@ -369,6 +369,9 @@ impl Connection {
 }
 
 impl Actor for Connection {
+    // A write that is left out would be a gap in the bytes.
+    const TELLS_EXPIRE: bool = false;
+
     fn started(&mut self, cx: &mut Context<Self>) {
         let Some(stream) = self.stream.take() else {
             return cx.stop();

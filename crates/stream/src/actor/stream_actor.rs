@@ -52,6 +52,9 @@ impl StreamActor {
 }
 
 impl Actor for StreamActor {
+    // A record belongs into the log even if nobody waits for it any more.
+    const TELLS_EXPIRE: bool = false;
+
     fn stopped(&mut self, cx: &mut Context<Self>) {
         let stream = self.stream.clone();
         // Errors are in the tickets, and in the stream's fault.
