@@ -263,6 +263,7 @@ fn group(step: u64) -> GroupSnapshot {
         router: "hash".to_owned(),
         members: vec![member(5, step * 300), member(6, step * 100)],
         skew: 1.5,
+        ..GroupSnapshot::default()
     }
 }
 
