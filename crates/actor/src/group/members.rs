@@ -20,9 +20,9 @@ use crate::{
 };
 
 pub(super) struct Table<A: Actor> {
-    actors: Box<[ActorRef<A>]>,
+    pub(super) actors: Box<[ActorRef<A>]>,
     /// By index, at least one per member. Indices that a resize has removed keep theirs.
-    gauges: Box<[Arc<MemberGauges>]>,
+    pub(super) gauges: Box<[Arc<MemberGauges>]>,
 }
 
 pub(super) struct Membership<A: Actor> {
@@ -53,18 +53,29 @@ impl<A: Actor> Membership<A> {
 
     #[inline]
     pub(super) fn read(&self) -> Members<'_, A> {
-        // Ordering: Acquire pairs with the Release in `replace`: who sees the flag sees the new table.
-        if self.is_resized.load(Ordering::Acquire) {
-            Members(Held::Current(self.current()))
-        } else {
-            Members(Held::First(&self.first))
+        match self.unresized() {
+            Some(first) => Members(Held::First(first)),
+            None => Members(Held::Current(self.current())),
         }
+    }
+
+    /// The first table, if the group was never resized: senders use it without a value to drop.
+    #[inline]
+    pub(super) fn unresized(&self) -> Option<&Table<A>> {
+        // Ordering: Acquire pairs with the Release in `replace`: who sees the flag sees the new table.
+        let is_resized = self.is_resized.load(Ordering::Acquire);
+        (!is_resized).then_some(&*self.first)
     }
 
     #[cold]
     fn current(&self) -> Arc<Table<A>> {
         let current = self.current.read();
         current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The first table, whether or not it is the current one.
+    pub(super) fn first(&self) -> &Table<A> {
+        &self.first
     }
 
     /// The number of members at first and now, for the router.
@@ -95,7 +106,11 @@ impl<A: Actor> Membership<A> {
     }
 }
 
-impl<A: Actor> Members<'_, A> {
+impl<'g, A: Actor> Members<'g, A> {
+    pub(super) fn first(table: &'g Table<A>) -> Self {
+        Self(Held::First(table))
+    }
+
     #[inline]
     fn table(&self) -> &Table<A> {
         match &self.0 {

@@ -168,11 +168,10 @@ impl<A: Actor> Group<A> {
     #[inline]
     fn choose(&self, key: Option<&[u8]>) -> Route<'_, A> {
         let group = &*self.inner;
-        let members = group.members();
-        let turn = || group.turns.next();
-        let load = |index: usize| load(&members[index]);
-        let sizes = group.membership.sizes(members.len());
-        let choice = group.router.choose(sizes, key, turn, load);
+        let choice = match group.membership.unresized() {
+            Some(first) => group.choose_of(&first.actors, key),
+            None => group.choose_resized(key),
+        };
         Route::new(group, choice)
     }
 
@@ -251,6 +250,20 @@ fn load<A: Actor>(member: &ActorRef<A>) -> u64 {
 }
 
 impl<A: Actor> GroupInner<A> {
+    #[cold]
+    #[inline(never)]
+    fn choose_resized(&self, key: Option<&[u8]>) -> router::Choice {
+        self.choose_of(&self.members(), key)
+    }
+
+    #[inline(always)]
+    fn choose_of(&self, members: &[ActorRef<A>], key: Option<&[u8]>) -> router::Choice {
+        let turn = || self.turns.next();
+        let load = |index: usize| load(&members[index]);
+        let sizes = self.membership.sizes(members.len());
+        self.router.choose(sizes, key, turn, load)
+    }
+
     #[inline]
     fn members(&self) -> Members<'_, A> {
         self.membership.read()

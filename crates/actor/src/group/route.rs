@@ -90,8 +90,7 @@ impl<'g, A: Actor> Route<'g, A> {
         if self.is_limited() {
             return self.tell_limited(lane, msg, OnFull::Wait);
         }
-        self.begin()
-            .deliver(msg, |member, msg| member.tell_lane(lane, msg))
+        self.deliver(msg, |member, msg| member.tell_lane(lane, msg))
     }
 
     /// [`ActorRef::try_tell`] to the chosen member: never waits.
@@ -106,7 +105,48 @@ impl<'g, A: Actor> Route<'g, A> {
         if self.is_limited() {
             return self.tell_limited(0, msg, OnFull::GiveBack);
         }
-        self.begin().deliver(msg, ActorRef::try_tell)
+        self.deliver(msg, ActorRef::try_tell)
+    }
+
+    /// As [`Delivery::deliver`]. In a group that was never resized, an accepted message needs no [`Delivery`].
+    #[inline(always)]
+    fn deliver<M>(
+        self,
+        msg: M,
+        tell: impl Fn(&ActorRef<A>, M) -> Result<(), TellError<M>>,
+    ) -> Result<(), TellError<M>> {
+        let Some(table) = self.group.membership.unresized() else {
+            return self.deliver_resized(msg, &tell);
+        };
+        let chosen = self.choice.index;
+        table.gauges[chosen].routed.add(1);
+        match tell(&table.actors[chosen], msg) {
+            Ok(()) => Ok(()),
+            Err(refused) => self.deliver_refused(chosen, refused, &tell),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn deliver_resized<M>(self, msg: M, tell: &Tell<'_, A, M>) -> Result<(), TellError<M>> {
+        self.begin().deliver(msg, tell)
+    }
+
+    /// The chosen member of a group that was not resized has refused the message.
+    #[cold]
+    #[inline(never)]
+    fn deliver_refused<M>(
+        self,
+        chosen: usize,
+        refused: TellError<M>,
+        tell: &Tell<'_, A, M>,
+    ) -> Result<(), TellError<M>> {
+        let members = Members::first(self.group.membership.first());
+        let mut delivery = Delivery::counted(self, members, chosen);
+        match refused {
+            TellError::Closed(msg) if delivery.pass() => delivery.deliver(msg, tell),
+            refused => Err(refused),
+        }
     }
 
     #[inline]
@@ -176,6 +216,9 @@ impl<'g, A: Actor> Route<'g, A> {
 /// The group's limit is reached.
 pub(super) struct Limited;
 
+/// Offers a message to a member.
+type Tell<'t, A, M> = dyn Fn(&ActorRef<A>, M) -> Result<(), TellError<M>> + 't;
+
 /// The delivery of one message: to the chosen member, or past terminated members to a living one. It counts the
 /// message when it begins, and its outcome when it is dropped.
 pub(super) struct Delivery<'g, A: Actor> {
@@ -195,6 +238,12 @@ impl<'g, A: Actor> Delivery<'g, A> {
         let members = route.group.members();
         let chosen = route.index_in(&members);
         members.gauges()[chosen].routed.add(1);
+        Self::counted(route, members, chosen)
+    }
+
+    /// The delivery of a message that is counted as routed.
+    #[inline]
+    fn counted(route: Route<'g, A>, members: Members<'g, A>, chosen: usize) -> Self {
         Self {
             route,
             members,

@@ -48,7 +48,7 @@ impl Router {
     pub const FIRST_BYTES_MAX: usize = 8;
 
     /// Chooses a member. `turn` gives a number that counts up with each call, `load` a member's queue length.
-    #[inline]
+    #[inline(always)]
     pub(super) fn choose(
         self,
         sizes: Sizes,
