@@ -1,5 +1,4 @@
-//! Savina's BankTransaction on kameo. An account awaits the reply in its handler, as in Savina: in our runs that took
-//! less time than a delegated reply from a task of its own (`Context::spawn`).
+//! Savina's BankTransaction on kameo. An account awaits the reply in its handler, as in Savina.
 
 use std::time::Instant;
 
