@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Follows `Gradient2Limit` of Netflix's concurrency-limits (smoothing 0.2, queue of 4, no change while less than half of
-//! the limit is used; commit 14ddfa2), with a tolerance of 1.5 as in ports of that library, and with the windows of `WindowedLimit` (at least ten samples, their
-//! mean). The baseline is that of the same library's `GradientLimit` (commit 075794f): a probe lowers the limit to the
-//! queue of 4 and measures anew. `Gradient2Limit` takes an average over 600 windows instead. In an overload that lasts,
+//! the limit is used; commit 14ddfa2), with a tolerance of 1.5 as in ports of that library, and with the windows of
+//! `WindowedLimit` (at least ten samples, their mean). The baseline is that of the same library's `GradientLimit` (commit
+//! 075794f): a probe lowers the limit to the queue of 4 and measures anew. `Gradient2Limit` takes an average over 600 windows instead. In an overload that lasts,
 //! this average becomes the latency of the overload, and the limit then grows to its maximum.
 
 use std::time::Duration;
