@@ -55,8 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let service = service.map_err(Refusal::from);
     let service = service.filter(|request: Request| request_timeout(request.headers()).map(Place));
     let refuse = HandleErrorLayer::new(|error: BoxError| async move {
-        let refusal = error.downcast_ref().unwrap_or(&Refusal::Overloaded); // by the load shed
-        refusal.response::<Body>(RETRY_AFTER_DEFAULT)
+        Refusal::of_layers(&*error).response::<Body>(RETRY_AFTER_DEFAULT)
     });
     let service = ServiceBuilder::new()
         .layer(refuse)
@@ -67,6 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let app = Router::new().route("/", post_service(service));
     task::spawn(async { axum::serve(listener, app).await });
     assert!(request(address, "10s").await?.ends_with("\r\n\r\norder 1"));
+    assert!(request(address, "soon").await?.contains("400 Bad Request"));
 
     let (back_end, stalled) = mpsc::channel();
     orders.tell(Stall(stalled))?;

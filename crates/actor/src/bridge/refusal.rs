@@ -1,10 +1,10 @@
 //! An ask without a reply, as a status of HTTP and of gRPC.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
-use crate::error::AskError;
+use crate::{bridge::TimeoutError, error::AskError};
 
 /// A client's wait before it repeats a request that was refused because of overload.
 pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
@@ -16,6 +16,7 @@ pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 /// | `Overloaded` | 503 and `Retry-After` | `RESOURCE_EXHAUSTED` | `Full`, `Shed`, `NoThread` |
 /// | `Expired` | 504 | `DEADLINE_EXCEEDED` | `Expired` |
 /// | `Unavailable` | 503 and `Retry-After` | `UNAVAILABLE` | `Closed` |
+/// | `Malformed` | 400 | `INVALID_ARGUMENT` | [`TimeoutError`] |
 /// | `Failed` | 500 | `INTERNAL` | all others |
 ///
 /// [`AskError::Shed`] counts as overload, because a lane's policy is its usual cause. A panic of the handler has the
@@ -32,6 +33,9 @@ pub enum Refusal {
     /// The actor has terminated.
     #[error("the service is unavailable")]
     Unavailable,
+    /// The request's timeout cannot be read.
+    #[error("the request is malformed")]
+    Malformed,
     /// The program has an error.
     #[error("the service failed")]
     Failed,
@@ -54,11 +58,22 @@ impl Refusal {
         }
     }
 
+    /// The refusal that an error of a stack of services means: a `Refusal` or a [`TimeoutError`] in it, else
+    /// `Overloaded`, because tower's load shed is the usual layer above a service.
+    pub fn of_layers(error: &(dyn Error + Send + Sync + 'static)) -> Self {
+        match error.downcast_ref() {
+            Some(refusal) => *refusal,
+            None if error.is::<TimeoutError>() => Self::Malformed,
+            None => Self::Overloaded,
+        }
+    }
+
     /// The status of HTTP.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Overloaded | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Expired => StatusCode::GATEWAY_TIMEOUT,
+            Self::Malformed => StatusCode::BAD_REQUEST,
             Self::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -66,6 +81,7 @@ impl Refusal {
     /// The status code of gRPC, for example for `tonic::Code::from_i32`.
     pub const fn grpc_code(self) -> i32 {
         match self {
+            Self::Malformed => 3,
             Self::Expired => 4,
             Self::Overloaded => 8,
             Self::Failed => 13,

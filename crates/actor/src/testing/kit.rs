@@ -196,7 +196,7 @@ impl Kit {
             let _ = write!(text, "\n  and {more} more");
         }
         for notes in [
-            lock(&self.failures).text("panics"),
+            lock(&self.failures).text("failures"),
             lock(&self.dead_letters).text("dead letters"),
         ] {
             if !notes.is_empty() && !headline.contains(&notes) {
@@ -286,6 +286,6 @@ impl Kit {
     }
 
     pub(super) fn failures(&self) -> String {
-        lock(&self.failures).text("panics")
+        lock(&self.failures).text("failures")
     }
 }

@@ -248,7 +248,7 @@ impl TestSystem {
     }
 
     /// # Panics
-    /// If an actor has panicked since the start; lists the panics.
+    /// If an actor has failed since the start, by a panic, an error or a failed start; lists the failures.
     #[track_caller]
     pub fn expect_no_failures(&self) {
         let failures = self.kit().failures();

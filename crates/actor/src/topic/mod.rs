@@ -24,7 +24,7 @@ use freeboard_meter::{Counter, TopicSnapshot};
 
 use crate::{
     actor::Message, actor_ref::ActorRef, catch_panic, listed::next_id, receives::Receives,
-    recipient::Recipient, relations::Watcher, system::System,
+    recipient::Recipient, relations::Watcher, spawn::SpawnError, system::System,
 };
 use subscriber::{Deliver, Delivery, Mapped, Subscriber, SubscriberCounts};
 
@@ -75,7 +75,7 @@ impl TopicOptions {
 }
 
 /// Why an actor could not subscribe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubscribeError {
     /// The topic has as many subscribers as its options permit.
@@ -84,6 +84,9 @@ pub enum SubscribeError {
     /// The actor has terminated.
     #[error("the actor has stopped")]
     Closed,
+    /// The actor of a stream's buffer could not be spawned.
+    #[error("no buffer for the stream: {0}")]
+    Buffer(#[from] SpawnError),
 }
 
 /// What became of a published message. Subscribers that had terminated are in none of the numbers.

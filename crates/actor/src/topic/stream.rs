@@ -51,7 +51,7 @@ impl<M: Message + Clone> Topic<M> {
     /// taken, up to its timeout. Drop the stream first.
     ///
     /// # Errors
-    /// [`SubscribeError::TooMany`], and [`SubscribeError::Closed`] if the system has shut down.
+    /// [`SubscribeError::TooMany`], and [`SubscribeError::Buffer`] for a bound out of range or if the system has shut down.
     pub fn stream(
         &self,
         system: &System,
@@ -60,8 +60,7 @@ impl<M: Message + Clone> Topic<M> {
     ) -> Result<TopicStream<M>, SubscribeError> {
         let slot = Arc::new(Slot(Mutex::new(SlotState::default())));
         let options = SpawnOptions::new().lane(LaneConfig::bounded(bound.max(1)));
-        let feed = system.spawn_once(options, Feed(slot.clone()));
-        let feed = feed.map_err(|_| SubscribeError::Closed)?;
+        let feed = system.spawn_once(options, Feed(slot.clone()))?;
         // Dropped when the subscription ends. The messages in the buffer are still read.
         let ending = StopGracefully(feed.clone());
         let subscribed = self.subscribe_with(&feed, slow, move |msg| {

@@ -26,6 +26,8 @@ pub(super) struct FutureTask {
     /// `None` while it is polled, and when it is complete.
     work: Mutex<Option<Work>>,
     is_runnable: AtomicBool,
+    /// It was woken while it was polled: a poll that blocks runs other steps.
+    is_woken: AtomicBool,
 }
 
 impl FutureTask {
@@ -38,12 +40,18 @@ impl FutureTask {
         // Ordering: Relaxed, here and below: one thread wakes and polls.
         self.is_runnable.store(false, Ordering::Relaxed);
         let Some(mut work) = self.replace(None) else {
+            self.is_woken.store(true, Ordering::Relaxed);
             return;
         };
         let waker = Waker::from(self.clone());
         let mut context = Context::from_waker(&waker);
         match call(|| work.future.as_mut().poll(&mut context)) {
-            Some(Poll::Pending) => drop(self.replace(Some(work))),
+            Some(Poll::Pending) => {
+                drop(self.replace(Some(work)));
+                if self.is_woken.swap(false, Ordering::Relaxed) {
+                    self.wake();
+                }
+            }
             Some(Poll::Ready(())) => _ = call(|| drop(work)),
             None => {
                 call(work.on_panic);
@@ -79,6 +87,7 @@ impl Executor {
                 on_panic: Box::new(on_panic),
             })),
             is_runnable: AtomicBool::new(false),
+            is_woken: AtomicBool::new(false),
         };
         Arc::new(task).wake();
     }

@@ -21,6 +21,7 @@ mod timers;
 mod trace;
 
 use std::{
+    cell::Cell,
     fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, ThreadId},
@@ -314,13 +315,18 @@ impl Executor {
         let ReadyTask { task, shared } = ready;
         let label = RunLabel::default();
         let limits = shared.settings.budget;
-        let mut context = RunContext::new(&ManualHost, limits, &label, &shared.tick, 0, false);
+        let host = ManualHost::default();
+        let mut context = RunContext::new(&host, limits, &label, &shared.tick, 0, false);
         shared.enter(THREAD);
         // SAFETY: the task came from the list of runnable tasks, and no other queue holds it.
         let after = unsafe { task.run(&mut context) };
         self.lock().trace.note_run(step, clock::now_ns(), &label);
         if after != After::Done {
             self.push_again(task, &shared);
+        }
+        if host.has_ended.get() {
+            // Another task may get its memory.
+            self.delay_wakeups(task, 0);
         }
         shared.leave(THREAD);
     }
@@ -370,8 +376,11 @@ pub(crate) fn without_threads(settings: SchedulerSettings) -> SchedulerSettings 
 }
 
 /// The host of a run: each run ends with its budget.
-#[derive(Debug)]
-struct ManualHost;
+#[derive(Debug, Default)]
+struct ManualHost {
+    /// The task was its actor's last one.
+    has_ended: Cell<bool>,
+}
 
 impl Host for ManualHost {
     fn is_wanted_elsewhere(&self) -> bool {
@@ -382,7 +391,9 @@ impl Host for ManualHost {
         false
     }
 
-    fn end(&self) {}
+    fn end(&self) {
+        self.has_ended.set(true);
+    }
 
     fn count_run(&self) {}
 }
