@@ -14,6 +14,11 @@ impl<M: Send + 'static> Message for M {}
 ///
 /// An actor lives until it stops itself ([`Context::stop`]), is stopped, its parent terminates, or its
 /// system shuts down. Dropping the last [`crate::ActorRef`] does not stop it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an actor",
+    label = "`{Self}` does not implement `Actor`",
+    note = "write `impl Actor for {Self} {{}}`; a factory that returns a `Result` belongs to `try_spawn_with` or `ChildSpec::fallible`"
+)]
 pub trait Actor: Sized + Send + 'static {
     /// Whether a message that a handler tells this actor ends with the deadline of that handler's own message; see
     /// [`Context::deadline`]. `false` for an actor whose every message counts, such as a byte stream or a log. Asks

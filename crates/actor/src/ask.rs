@@ -90,7 +90,7 @@ impl TimeLimit {
 /// The deadline is the earlier one of its own ([`Ask::timeout`] or [`Ask::deadline`]; if neither is set,
 /// [`crate::SystemBuilder::ask_timeout`]) and that of the message which the current handler handles
 /// ([`crate::Context::deadline`]).
-#[must_use = "nothing is asked before `.await` or `.wait()`"]
+#[must_use = "nothing is sent before `.await`, `.wait()` or `.tell()`"]
 pub struct Ask<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
     msg: M,
