@@ -51,9 +51,11 @@ impl SystemInner {
         factory: Option<TryFactory<A>>,
     ) -> ActorRef<A> {
         self.spawn_known(options, parent, actor, factory, |_| (), |_| ())
+            .0
     }
 
-    /// Spawns an activation of a directory: see [`Body::become_activation`].
+    /// Spawns an activation of a directory: see [`Body::become_activation`]. In a system that was dropped it is an error,
+    /// not a terminated actor, because the directory would try again.
     pub(crate) fn spawn_activation<A: Actor>(
         self: &Arc<Self>,
         mut options: SpawnOptions,
@@ -69,11 +71,13 @@ impl SystemInner {
             .map_err(|error| SpawnError::Thread(error.to_string()))?;
         let prepare = |body: &mut Body<A>| body.become_activation(at_end, is_deferred);
         let options = Some(Box::new(options));
-        Ok(self.spawn_known(options, None, None, Some(factory), prepare, |_| ()))
+        let (actor, is_kept) =
+            self.spawn_known(options, None, None, Some(factory), prepare, |_| ());
+        is_kept.then_some(actor).ok_or(SpawnError::ShuttingDown)
     }
 
     /// Spawns; `prepare` gets the body before anyone else has the cell, and `make_known` is called with the reference
-    /// before the actor can run.
+    /// before the actor can run. `false` if the system has ended, and with it the actor.
     fn spawn_known<A: Actor>(
         self: &Arc<Self>,
         options: Option<Box<SpawnOptions>>,
@@ -82,7 +86,7 @@ impl SystemInner {
         factory: Option<TryFactory<A>>,
         prepare: impl FnOnce(&mut Body<A>),
         make_known: impl FnOnce(&ActorRef<A>),
-    ) -> ActorRef<A> {
+    ) -> (ActorRef<A>, bool) {
         // Ordering: Relaxed, each caller gets its own number.
         let id = ActorId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
         let parts = CellParts {
@@ -102,7 +106,7 @@ impl SystemInner {
         if !is_kept {
             // SAFETY: a closed registry means that no worker runs any more; only this function has the cell.
             unsafe { life::abandon(cell) };
-            return actor_ref;
+            return (actor_ref, false);
         }
         let core = cell.core();
         let is_wanted = core.parent().is_none_or(|parent| parent.adopt(core));
@@ -112,7 +116,7 @@ impl SystemInner {
             let _ = core.state.signal(core::STOP);
         }
         core.enqueue();
-        actor_ref
+        (actor_ref, true)
     }
 
     pub(crate) fn spawn_with<A: Actor>(
@@ -144,6 +148,7 @@ impl SystemInner {
         let make_known = |actor: &ActorRef<A>| {
             self.names.transfer(&name, claim, actor.any());
         };
-        Ok(self.spawn_known(options, parent, actor, factory, |_| (), make_known))
+        let spawned = self.spawn_known(options, parent, actor, factory, |_| (), make_known);
+        Ok(spawned.0)
     }
 }

@@ -39,7 +39,7 @@ pub enum DirectoryError {
     /// There are as many activations as the options permit, and none that is idle may make room.
     #[error("the directory has {0} activations, its maximum")]
     Full(usize),
-    /// The system is shutting down.
+    /// The system is shutting down, or was dropped.
     #[error("the system is shutting down")]
     Closed,
 }

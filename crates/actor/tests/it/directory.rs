@@ -352,6 +352,30 @@ fn at_the_bound_messages_are_refused_or_the_least_recent_is_passivated() {
 }
 
 #[test]
+fn a_dropped_system_refuses_messages_for_new_keys() {
+    let system = system();
+    let (accounts, _) = accounts(&system, DirectoryOptions::new());
+    accounts.tell(&1, 1_u64).expect("accepted");
+    system.abandon();
+    let (sender, refused) = mpsc::channel();
+    thread::spawn(move || {
+        eventually("the workers have ended", || {
+            accounts.get(&1).err() == Some(DirectoryError::Closed)
+        });
+        let told = accounts.tell(&2, 2_u64);
+        let sent = block_on(accounts.send(&3, 3_u64));
+        let asked = accounts.ask(&4, 4_u64).wait();
+        let awaited = block_on(accounts.ask(&5, 5_u64).into_future());
+        sender.send((told, sent, asked, awaited))
+    });
+    let refused = refused.recv_timeout(LIMIT).expect("no endless loop");
+    assert_eq!(refused.0, Err(TellError::Closed(2)));
+    assert_eq!(refused.1, Err(TellError::Closed(3)));
+    assert_eq!(refused.2, Err(AskError::Closed(4)));
+    assert_eq!(refused.3, Err(AskError::Closed(5)));
+}
+
+#[test]
 fn an_activation_stays_while_an_outbox_holds_messages_for_it() {
     let system = system();
     let options = DirectoryOptions::new().member(bounded(1));
