@@ -33,6 +33,7 @@ use std::{
 };
 
 use freeboard_meter::{Counter, DirectorySnapshot, clock};
+use freeboard_sched::Phase;
 
 use super::{Activation, AnyDirectory, AtBound, DirectoryError, DirectoryOptions, Store};
 use crate::{
@@ -441,8 +442,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         let mut idle = Vec::new();
         for shard in 0..SHARDS {
             let shard = self.lock(shard);
-            let entries = shard.values().filter(|entry| is_idle(entry));
-            idle.extend(entries.map(|it| (it.used_ns, it.actor.cell().core_ref().clone())));
+            let used = shard
+                .values()
+                .map(|it| (it.used_ns, it.actor.cell().core_ref()));
+            let used = used.filter(|(_, core)| is_idle(core));
+            idle.extend(used.map(|(used_ns, core)| (used_ns, core.clone())));
         }
         // Equal times are common on a virtual clock: then the order is that of the activations.
         let by_use = |(used_ns, core): &(u64, CoreRef)| (*used_ns, core.id());
@@ -494,7 +498,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             entry.forget_ended();
             let core = entry.actor.cell().core();
             let accepted = accepted(core);
-            if accepted != entry.accepted || core.mailbox.depth() > 0 {
+            if accepted != entry.accepted || !is_idle(core) {
                 entry.accepted = accepted;
                 entry.used_ns = now_ns;
             } else if now_ns.saturating_sub(entry.used_ns) >= idle_ns {
@@ -504,9 +508,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
     }
 }
 
-fn is_idle<A: Actor>(entry: &Entry<A>) -> bool {
-    let mailbox = &entry.actor.cell().core().mailbox;
-    !mailbox.is_closed() && mailbox.depth() == 0
+/// Whether it has nothing to do. A suspended one is not idle: its async handler may wait for another activation, which
+/// would wait for its end.
+fn is_idle(core: &Core) -> bool {
+    let has_none = !core.mailbox.is_closed() && core.mailbox.depth() == 0;
+    has_none && core.state.phase() == Phase::Idle
 }
 
 /// Closes an activation's mailbox, so that it handles what it has and ends. `false` if it is closed, or if an outbox

@@ -20,7 +20,7 @@ pub enum AtBound {
     #[default]
     Refuse,
     /// The activation that was idle for the longest time is passivated, and the new one starts when it has ended. If
-    /// none is idle, the message comes back.
+    /// none is idle, the message comes back. One whose async handler waits is not idle.
     PassivateIdle,
 }
 

@@ -12,7 +12,7 @@ struct Account {
 
 /// Panics on purpose.
 struct Break;
-#[derive(PartialEq)]
+#[derive(Debug, PartialEq)]
 struct Sum;
 
 impl Actor for Account {}
@@ -43,6 +43,17 @@ impl Handler<Gate> for Account {
     type Reply = ();
     fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
         gate.pass();
+    }
+}
+
+/// Asks the key 2 once the probe has replied.
+struct AskOther(Accounts, ActorRef<Probe>);
+
+impl AsyncHandler<AskOther> for Account {
+    type Reply = Result<u64, AskError<Sum>>;
+    async fn handle(&mut self, ask: AskOther, _cx: &mut Context<Self>) -> Self::Reply {
+        assert_eq!(ask.1.ask(0_u64).await, Ok(0));
+        ask.0.ask(&2, Sum).timeout(LIMIT).await
     }
 }
 
@@ -117,6 +128,11 @@ impl Store<u64, Account> for Bank {
 }
 
 type Accounts = Directory<u64, Account>;
+
+fn is_idle(accounts: &Accounts, key: u64) -> bool {
+    let actor = accounts.find(&key);
+    actor.is_some_and(|it| it.depth() == 0 && it.snapshot().state == "idle")
+}
 
 fn accounts(system: &System, options: DirectoryOptions) -> (Accounts, Bank) {
     let bank = Bank::default();
@@ -329,9 +345,7 @@ fn at_the_bound_messages_are_refused_or_the_least_recent_is_passivated() {
         assert_eq!(accounts.ask(&key, key * 10).wait(), Ok(key * 10));
     }
     let save = bank.hold_save();
-    eventually("the first is idle", || {
-        accounts.find(&1).is_some_and(|it| it.depth() == 0)
-    });
+    eventually("the first is idle", || is_idle(&accounts, 1));
     // The second is busy.
     let gate = Gate::default();
     accounts.tell(&2, gate.clone()).expect("active");
@@ -373,6 +387,33 @@ fn a_dropped_system_refuses_messages_for_new_keys() {
     assert_eq!(refused.1, Err(TellError::Closed(3)));
     assert_eq!(refused.2, Err(AskError::Closed(4)));
     assert_eq!(refused.3, Err(AskError::Closed(5)));
+}
+
+#[test]
+fn an_activation_that_awaits_makes_no_room() {
+    let system = system();
+    let options = DirectoryOptions::new()
+        .activations_max(2)
+        .at_bound(AtBound::PassivateIdle)
+        .idle_after(Duration::from_millis(1));
+    let (accounts, _) = accounts(&system, options);
+    let (asked, gate, _) = held(&system, SpawnOptions::new());
+    let asker = accounts.get(&1).expect("free");
+    let ask = asker.ask(AskOther(accounts.clone(), asked)).timeout(LIMIT);
+    let (sender, replied) = mpsc::channel();
+    thread::spawn(move || sender.send(ask.wait()));
+    suspended(&asker);
+    assert_eq!(accounts.ask(&3, 1_u64).wait(), Ok(1));
+    eventually("the other is passivated", || accounts.activations() == 1);
+    assert_eq!(accounts.find(&1).as_ref(), Some(&asker));
+    let other = Gate::default();
+    accounts.tell(&3, other.clone()).expect("there is room");
+    other.wait_arrived(1);
+    gate.open();
+    // The activation of the key 2 would wait for the end of the asker.
+    let reply = replied.recv_timeout(LIMIT).expect("no deadlock");
+    assert!(matches!(reply, Ok(Err(AskError::Full(Sum)))), "{reply:?}");
+    other.open();
 }
 
 #[test]
