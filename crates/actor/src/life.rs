@@ -20,6 +20,7 @@ use crate::{
     core::{self, Core},
     core_ref::CoreRef,
     outbox::{self, Settled},
+    relations::Watcher,
     run::{AtEnd, Body, Handling, Life, Step},
     supervision::{Directive, Failure, FailureKind, panic_text},
     termination::ExitReason,
@@ -417,18 +418,22 @@ fn await_children(core: &Core) -> bool {
 }
 
 /// Announces once, to senders that wait for capacity, to the parent and to the watchers, in this order, that the actor,
-/// which this thread runs, has terminated. Its outbox, its state word and the registry's
+/// which this thread runs, has terminated. Before that its names are free. Its outbox, its state word and the registry's
 /// reference remain for the caller.
 fn announce(core: &Core, reason: ExitReason) {
+    // Whoever sees that the actor has terminated may spawn its successor at once.
+    if let Some(name) = &core.options().name {
+        core.system.names.release(name, core.id());
+    }
+    for (_, on_end) in core.take_watchers(Watcher::Name) {
+        catch_panic::call(|| on_end(core.terminated(reason)));
+    }
     let relations = {
         let mut relations = core.lock_relations();
         // Under the lock: a watcher that was added before is called below.
         core.set_ended(reason);
         relations.take()
     };
-    if let Some(name) = &core.options().name {
-        core.system.names.release(name, core.id());
-    }
     core.waiters.close();
     if let Some(parent) = core.parent() {
         let is_last = {

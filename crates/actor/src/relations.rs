@@ -33,6 +33,8 @@ pub(crate) enum Watcher {
     Topic(u64),
     /// The system itself.
     System,
+    /// A further name of the actor. It is freed before anyone sees the end.
+    Name,
 }
 
 /// Called with an actor's termination.
@@ -173,11 +175,17 @@ impl Core {
 
     pub(crate) fn forget_watcher(&self, watcher: Watcher) {
         // Dropped without the lock: a watcher's drop may run user code.
-        let mut forgotten = Vec::new();
+        drop(self.take_watchers(watcher));
+    }
+
+    /// Removes the watches of this owner.
+    pub(crate) fn take_watchers(&self, watcher: Watcher) -> Vec<(Watcher, OnEnd)> {
+        let mut taken = Vec::new();
         if let Some(relations) = self.lock_relations().as_mut() {
-            let is_forgotten = |known: &mut (Watcher, OnEnd)| known.0 == watcher;
-            forgotten.extend(relations.watchers.extract_if(.., is_forgotten));
+            let is_taken = |known: &mut (Watcher, OnEnd)| known.0 == watcher;
+            taken.extend(relations.watchers.extract_if(.., is_taken));
         }
+        taken
     }
 
     /// Blocks this thread until the actor has terminated. `None` if `deadline_ns` passes first.

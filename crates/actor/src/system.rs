@@ -158,7 +158,7 @@ impl System {
         let names = Arc::downgrade(&self.inner.names);
         let id = actor.id();
         actor.cell().core().on_end(
-            Watcher::System,
+            Watcher::Name,
             Box::new(move |_| {
                 if let Some(names) = names.upgrade() {
                     names.release(&name, id);
