@@ -17,7 +17,8 @@
 //! the same lock, takes a sender out and leaves a new scout if others are left. A sender that has been granted capacity
 //! uses it, or, when it is dropped, passes it on. If it is never polled again, the grant lapses as every grant does,
 //! and others get the capacity. A resize places scouts at the new members under the same lock, after the new table can
-//! be read.
+//! be read. A member that closes meanwhile gets no scout. So each of these steps ends by taking all senders out of a queue
+//! without scouts, as no member is open.
 //!
 //! Scouts that are left when the queue becomes empty return their grant when it comes.
 
@@ -75,6 +76,17 @@ struct Queue {
     /// In the order of spawning, so that a seeded test repeats it.
     scouts: BTreeMap<ActorId, Registration>,
     next_number: u64,
+}
+
+impl Queue {
+    /// If no member is left to wait for, takes all senders out: they try all members, and find them closed. Call after
+    /// scouts were placed or have returned.
+    fn wake_all_unserved(&mut self, effects: &mut Effects) {
+        if self.scouts.is_empty() {
+            let waiting = std::mem::take(&mut self.waiting);
+            effects.woken.extend(waiting.into_values());
+        }
+    }
 }
 
 /// The senders of a group that wait for the capacity of any member.
@@ -222,6 +234,7 @@ impl<A: Actor> GroupInner<A> {
             let mut queue = self.any_capacity.lock();
             if !queue.waiting.is_empty() {
                 self.place_scouts(&mut queue, &mut effects);
+                queue.wake_all_unserved(&mut effects);
             }
         }
         effects.apply();
@@ -261,11 +274,7 @@ impl<A: Actor> GroupInner<A> {
             };
             if registration.member.mailbox.is_closed() {
                 effects.finished = Some(registration);
-                if queue.scouts.is_empty() {
-                    // No member is left to wait for: the senders try all of them, and find them closed.
-                    let waiting = std::mem::take(&mut queue.waiting);
-                    effects.woken.extend(waiting.into_values());
-                }
+                queue.wake_all_unserved(&mut effects);
             } else {
                 self.grant_next(&mut queue, registration, &mut effects);
             }
@@ -289,6 +298,7 @@ impl<A: Actor> GroupInner<A> {
         queue.granted.insert(number, registration);
         if !queue.waiting.is_empty() {
             self.place_scout(queue, &member, effects);
+            queue.wake_all_unserved(effects);
         }
     }
 
@@ -410,20 +420,16 @@ impl<A: Actor, M: Message> SendAny<A, M> {
         }
         self.envelope = Some(envelope);
         let mut effects = Effects::default();
-        let is_waited_for = {
+        {
             let mut queue = group.any_capacity.lock();
             let number = *self.number.get_or_insert(queue.next_number);
             queue.next_number = queue.next_number.max(number + 1);
             queue.waiting.insert(number, fresh);
             // The members are read under the lock: see `members_changed`.
             group.place_scouts(&mut queue, &mut effects);
-            !queue.scouts.is_empty()
-        };
-        effects.apply();
-        if !is_waited_for {
-            // All members have closed since the offers: the next poll finds them closed.
-            waker.wake_by_ref();
+            queue.wake_all_unserved(&mut effects);
         }
+        effects.apply();
         Poll::Pending
     }
 }

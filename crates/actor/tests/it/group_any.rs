@@ -160,6 +160,48 @@ fn senders_get_the_message_back_when_all_members_end() {
     assert_eq!(block_on(group.send_any(7)), closed);
 }
 
+/// The last member closes at any point of a sender's first poll. Closed members before it make that poll long.
+#[test]
+fn a_sender_that_finds_the_last_member_full_learns_that_it_closes() {
+    const CLOSED: usize = 255;
+    let seed = u64::from(std::process::id());
+    let mut random = Random::new(seed);
+    let system = system();
+    let options = GroupOptions::new(CLOSED)
+        .router(Router::LeastLoaded)
+        .member(bounded(1));
+    let group = system.spawn_group(options, |_| Probe::default());
+    let group = group.expect("valid options");
+    group.stop();
+    group.members().iter().for_each(|it| drop(ended(it)));
+    for round in 0..200 {
+        group.resize(CLOSED + 1).expect("valid");
+        let last = group.members()[CLOSED].clone();
+        let gate = hold(&last);
+        last.try_tell(0_u64).expect("one slot");
+        let (closing, begun) = (last.clone(), Arc::new(AtomicBool::new(false)));
+        let (spins, begins) = (random.below(1_500), begun.clone());
+        let closer = thread::spawn(move || {
+            begins.store(true, Ordering::SeqCst);
+            (0..spins).for_each(|_| std::hint::spin_loop());
+            closing.stop_gracefully();
+            gate.open();
+        });
+        eventually("it runs", || begun.load(Ordering::SeqCst));
+        let mut sending = group.send_any(7_u64);
+        let wakes = Arc::<Wakes>::default();
+        let mut seen = 0;
+        while poll_once(&mut sending, &wakes) == Poll::Pending {
+            let what = format!("a wake in round {round}, seed {seed}");
+            eventually(&what, || wakes.count() > seen);
+            seen = wakes.count();
+        }
+        closer.join().expect("no panic");
+        ended(&last);
+        group.resize(CLOSED).expect("valid");
+    }
+}
+
 #[test]
 fn a_policy_that_does_not_wait_is_applied_once() {
     let system = system();
