@@ -45,7 +45,7 @@ use crate::{
     error::TellError,
     id::ActorId,
     receives::{self, Receives},
-    reply::{NO_DEADLINE_NS, NoReply},
+    reply::{NO_DEADLINE_NS, NoReplyUntil},
     waiters::{Wait, WaitKey, Waiter},
 };
 
@@ -150,9 +150,16 @@ impl<A: Actor> Group<A> {
     where
         A: Receives<M>,
     {
+        let reply = NoReplyUntil {
+            deadline_ns: if A::TELLS_EXPIRE {
+                current::deadline_ns()
+            } else {
+                NO_DEADLINE_NS
+            },
+        };
         SendAny {
             group: self.clone(),
-            envelope: Some(receives::envelope::<A, M, NoReply>(msg, NoReply)),
+            envelope: Some(receives::envelope::<A, M, NoReplyUntil>(msg, reply)),
             number: None,
             message: PhantomData,
         }
@@ -441,7 +448,7 @@ impl<A: Actor, M: Message> Future for SendAny<A, M> {
         self.poll_envelope(context.waker()).map(|outcome| {
             outcome.map_err(|refused| {
                 // SAFETY: `Group::send_any` made the envelope with these types.
-                refused.map(|it| unsafe { it.open::<Payload<M, NoReply>>() }.message)
+                refused.map(|it| unsafe { it.open::<Payload<M, NoReplyUntil>>() }.message)
             })
         })
     }

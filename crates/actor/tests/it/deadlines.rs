@@ -154,13 +154,14 @@ fn tells_to_an_actor_whose_every_message_counts_do_not_expire() {
 /// A way to send a number in a handler.
 type SendFn = fn(&ActorRef<Probe>, &Group<Probe>, u64);
 
-const SENDS: [SendFn; 6] = [
+const SENDS: [SendFn; 7] = [
     |to, _, number| to.tell(number).expect("accepted"),
     |to, _, number| to.recipient().tell(number).expect("accepted"),
     |to, _, number| to.tell_or_log(number),
     |to, _, number| to.ask(number).timeout(LIMIT).tell().expect("accepted"),
     |to, _, number| block_on(to.send(number)).expect("accepted"),
     |_, group, number| group.any().tell(number).expect("accepted"),
+    |_, group, number| block_on(group.send_any(number)).expect("accepted"),
 ];
 
 #[test]
@@ -193,7 +194,7 @@ fn tells_inherit_the_deadline() {
     gate.open();
     finish(&system);
     assert_eq!(shed(&to, "expired"), SENDS.len() as u64);
-    notes.check_all((11..17).chain(21..27).chain([31]));
+    notes.check_all((11..18).chain(21..28).chain([31]));
     check_balance(&lane(&to, 0));
 }
 
