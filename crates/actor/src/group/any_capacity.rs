@@ -177,8 +177,11 @@ impl<A: Actor> Group<A> {
         if current::with(|actor| actor.is_some()) {
             let members = self.members();
             let start = self.any().index();
-            let has_capacity =
-                |index: &usize| first_lane(members[*index].cell().core()).has_capacity();
+            // A terminated member's lane is empty.
+            let has_capacity = |index: &usize| {
+                let lane = first_lane(members[*index].cell().core());
+                !lane.is_closed() && lane.has_capacity()
+            };
             let found = indices_from(start, members.len()).find(has_capacity);
             let index = found.unwrap_or(start.min(members.len() - 1));
             return match members[index].tell(msg) {

@@ -160,6 +160,31 @@ fn senders_get_the_message_back_when_all_members_end() {
     assert_eq!(block_on(group.send_any(7)), closed);
 }
 
+#[test]
+fn a_handler_prefers_a_member_with_capacity_to_one_that_has_terminated() {
+    let system = system();
+    let (group, notes) = group_of(&system, 3);
+    let members = group.members().to_vec();
+    members[0].stop();
+    ended(&members[0]);
+    let gate = hold(&members[1]);
+    members[1].try_tell(0_u64).expect("one slot");
+    let (teller, _) = probe(&system);
+    // Wherever the search begins.
+    for number in 1..=6 {
+        let sent_to = group.clone();
+        assert_eq!(
+            within(&teller, move |_| sent_to.tell_any(number)),
+            Ok(()),
+            "{number}"
+        );
+        eventually("it is handled", || members[2].depth() == 0);
+        assert_eq!(notes.nonzero().len() as u64, number);
+    }
+    gate.open();
+    finish(&system);
+}
+
 /// The last member closes at any point of a sender's first poll. Closed members before it make that poll long.
 #[test]
 fn a_sender_that_finds_the_last_member_full_learns_that_it_closes() {
