@@ -382,13 +382,14 @@ impl<A: Actor, M> fmt::Debug for SendAny<A, M> {
 impl<A: Actor, M: Message> SendAny<A, M> {
     fn poll_envelope(&mut self, waker: &Waker) -> Poll<Result<(), TellError<Envelope>>> {
         // Cloned and dropped without the lock: a waker may run user code.
-        let fresh = waker.clone();
+        let mut fresh = Some(waker.clone());
         let mut envelope = self.envelope.take().expect("polled after it was ready");
         let group = &self.group.inner;
         let granted = self.number.and_then(|number| {
             let mut queue = group.any_capacity.lock();
             if let Some(known) = queue.waiting.get_mut(&number) {
-                return Some(Err(std::mem::replace(known, fresh.clone())));
+                let fresh = fresh.take().expect("taken here or at the end");
+                return Some(Err(std::mem::replace(known, fresh)));
             }
             queue.granted.remove(&number).map(Ok)
         });
@@ -434,7 +435,7 @@ impl<A: Actor, M: Message> SendAny<A, M> {
             let mut queue = group.any_capacity.lock();
             let number = *self.number.get_or_insert(queue.next_number);
             queue.next_number = queue.next_number.max(number + 1);
-            queue.waiting.insert(number, fresh);
+            queue.waiting.extend(fresh.map(|it| (number, it)));
             // The members are read under the lock: see `members_changed`.
             group.place_scouts(&mut queue, &mut effects);
             queue.wake_all_unserved(&mut effects);
