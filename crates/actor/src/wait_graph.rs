@@ -17,8 +17,10 @@
 //! sent or deferred, and both happen before the actor that replied adds its next edge. The walk finds a path of ask
 //! edges from the target back to the asker, and then reads its edges again, the last one first. The last one leads to the
 //! asker, which runs nothing but this walk, so it cannot reply: once that edge was seen to be awaited, it stays so, unless
-//! its asker gives up. So its asker stays suspended, and the edge before it stays, too, and so on: after the last read,
-//! all edges of the path exist at the same time.
+//! its asker gives up. So its asker stays suspended, and the edge before it stays, too, and so on: after the last read of
+//! the path, all its edges exist at the same time. The asker's own ask is read after them, because the target may have
+//! replied before it added its edge: if the ask is still awaited then, it was awaited all the time, and the circle was
+//! closed. Otherwise there was no circle, and the reply, if any, has woken the asker.
 //!
 //! **An actor that awaits several asks at once** has no ask edge, because it may continue after one of them.
 //!
@@ -63,11 +65,12 @@ pub(crate) unsafe fn add_ask(
     if !is_only || ends_here && target.id() != asker.id() {
         return None;
     }
-    closed_circle(asker, target)
+    // SAFETY: the caller's promise.
+    closed_circle(asker, target, unsafe { slot.as_ref() })
 }
 
 #[cold]
-fn closed_circle(asker: &Core, target: &Core) -> Option<Box<Circle>> {
+fn closed_circle(asker: &Core, target: &Core, slot: &SlotHead) -> Option<Box<Circle>> {
     let mut path = vec![CoreRef::of(target)];
     let mut meets_muted = false;
     while let Some(last) = path.last().filter(|it| it.id() != asker.id()) {
@@ -83,7 +86,8 @@ fn closed_circle(asker: &Core, target: &Core) -> Option<Box<Circle>> {
         }
     }
     let is_edge = |pair: &[CoreRef]| asked_by(&pair[0]).is_some_and(|it| it.id() == pair[1].id());
-    if !path.windows(2).rev().all(is_edge) {
+    // The asker's own ask comes last.
+    if !path.windows(2).rev().all(is_edge) || !slot.is_awaited() {
         return None;
     }
     path.rotate_right(1);
@@ -242,4 +246,78 @@ pub(crate) fn is_held_for(target: ActorId) -> bool {
         let mut held = shard.iter().flat_map(HashMap::values);
         held.any(|targets| targets.contains(&target))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use freeboard_queue::oneshot;
+
+    use super::*;
+    use crate::{Actor, ActorRef, Context, Handler, System, current};
+
+    struct Asker;
+    struct Target(ActorRef<Asker>);
+
+    impl Actor for Asker {}
+    impl Actor for Target {}
+
+    impl Handler<()> for Target {
+        type Reply = ();
+        fn handle(&mut self, (): (), _cx: &mut Context<Self>) {
+            self.0.ask(()).wait().expect("the asker ends its walk");
+        }
+    }
+
+    impl Handler<()> for Asker {
+        type Reply = ();
+        fn handle(&mut self, (): (), _cx: &mut Context<Self>) {}
+    }
+
+    /// Whether an ask of the target, whose reply has been sent or not, closes a circle.
+    impl Handler<(ActorRef<Target>, bool)> for Asker {
+        type Reply = bool;
+        fn handle(
+            &mut self,
+            (target, is_sent): (ActorRef<Target>, bool),
+            _cx: &mut Context<Self>,
+        ) -> bool {
+            let (sender, receiver) = oneshot::channel();
+            let target = target.cell().core();
+            receiver.set_note(target.own().as_ptr().cast());
+            let slot = receiver.head().expect("it is open");
+            while asked_by(target).is_none() {
+                thread::yield_now();
+            }
+            let _unsent = if is_sent {
+                sender.send(()).expect("it is open");
+                None
+            } else {
+                Some(sender)
+            };
+            current::with(|asker| {
+                let asker = asker.expect("a handler");
+                // SAFETY: slot and target are valid until the edge is removed.
+                let circle = unsafe { add_ask(asker, target, slot) };
+                asker.asking.remove(slot);
+                circle.is_some()
+            })
+        }
+    }
+
+    #[test]
+    fn a_target_that_has_replied_closes_no_circle() {
+        let system = System::builder().workers(2).build().expect("it starts");
+        let asker = system.spawn_once(crate::SpawnOptions::new(), Asker);
+        let asker = asker.expect("valid options");
+        for is_sent in [false, true] {
+            let target = Target(asker.clone());
+            let target = system.spawn_once(crate::SpawnOptions::new(), target);
+            let target = target.expect("valid options");
+            target.tell(()).expect("accepted");
+            let is_circle = asker.ask((target, is_sent)).wait();
+            assert_eq!(is_circle.ok(), Some(!is_sent));
+        }
+    }
 }

@@ -214,7 +214,7 @@ fn deferred_replies() {
             let asked = target.clone();
             let replies = thread::spawn(move || {
                 let kept = if sends {
-                    drop(tx.send(1));
+                    tx.send(1).expect("it is open");
                     None
                 } else {
                     tx.defer();
@@ -232,6 +232,42 @@ fn deferred_replies() {
             drop(replies.join().expect("no panic"));
             b.remove(slot);
             drop((rx, target));
+        });
+    }
+}
+
+/// A asks B. B defers the reply, or sends it, and then asks A. There is no circle, and A, which adds its edge, reads B's
+/// and at last whether its own ask is awaited, does not see one.
+#[test]
+fn replies_to_the_asker() {
+    for sends in [false, true] {
+        loom::model(move || {
+            let (tx, rx) = oneshot::channel::<u32>();
+            let slot = rx.head().expect("it is open");
+            let (a, b) = (Edge::default(), Arc::new(Edge::<u32>::default()));
+            let (edge, asked) = (b.clone(), Arc::new(0));
+            let target = asked.clone();
+            let replies = thread::spawn(move || {
+                let kept = if sends {
+                    tx.send(1).expect("it is open");
+                    None
+                } else {
+                    tx.defer();
+                    Some(tx)
+                };
+                // SAFETY: the target lives until the end.
+                unsafe { edge.add(NonNull::from(&*target)) };
+                kept
+            });
+            // SAFETY: the receiver lives until the end.
+            unsafe { a.add(slot) };
+            // SAFETY: as above.
+            let is_awaited = || unsafe { slot.as_ref() }.is_awaited();
+            let is_circle = b.follow(|_| ()).is_some() && is_awaited();
+            assert!(!is_circle, "a circle that never was");
+            drop(replies.join().expect("no panic"));
+            a.remove(slot);
+            drop((rx, asked));
         });
     }
 }
