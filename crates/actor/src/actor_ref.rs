@@ -327,8 +327,8 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        let deadline_ns = current::deadline_ns();
-        if P::INHERITS_DEADLINE && A::TELLS_EXPIRE && deadline_ns != NO_DEADLINE_NS {
+        let deadline_ns = current::inherited_deadline_ns::<A>();
+        if P::INHERITS_DEADLINE && deadline_ns != NO_DEADLINE_NS {
             return self.offer(lane, msg, NoReplyUntil { deadline_ns }, on_full);
         }
         let payload = Payload::new(msg, reply);

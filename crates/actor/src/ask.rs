@@ -165,7 +165,10 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
     /// # Errors
     /// As [`ActorRef::tell_lane`].
     pub fn tell(self) -> Result<(), TellError<M>> {
-        let deadline_ns = self.limit.deadline_ns(None).min(current::deadline_ns());
+        let deadline_ns = self
+            .limit
+            .deadline_ns(None)
+            .min(current::inherited_deadline_ns::<A>());
         (self.route.tell)(&self.to, self.lane, self.msg, deadline_ns)
     }
 

@@ -15,10 +15,11 @@ use freeboard_flow::{AdaptiveLimit, GradientLimit, ShedReason};
 use freeboard_meter::clock;
 
 use crate::{
+    actor::Actor,
     current,
     deferred::Deferred,
     metered::InFlight,
-    reply::{ReplyPort, has_passed},
+    reply::{NO_DEADLINE_NS, ReplyPort, has_passed},
     sync::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 
@@ -139,12 +140,16 @@ impl Receipt {
     pub(crate) fn of(line: &Arc<CreditLine>) -> Self {
         Self {
             line: line.clone(),
-            deadline_ns: current::deadline_ns(),
+            deadline_ns: NO_DEADLINE_NS,
         }
     }
-}
 
-impl Receipt {
+    /// For a message to an `A`.
+    pub(crate) fn with_deadline_of<A: Actor>(mut self) -> Self {
+        self.deadline_ns = current::inherited_deadline_ns::<A>();
+        self
+    }
+
     pub(crate) fn is_timed(&self) -> bool {
         self.line.is_adaptive()
     }

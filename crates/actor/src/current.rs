@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, ptr::NonNull};
 
-use crate::{core::Core, reply::NO_DEADLINE_NS};
+use crate::{actor::Actor, core::Core, reply::NO_DEADLINE_NS};
 
 /// The outbox of the actor that this thread runs may hold messages.
 pub(crate) const OUTBOX: u8 = 1;
@@ -115,6 +115,16 @@ pub(crate) fn clear_has_outbox(core: &Core) {
 #[inline]
 pub(crate) fn deadline_ns() -> u64 {
     DEADLINE_NS.get()
+}
+
+/// The deadline that a tell to an `A` inherits now, or [`NO_DEADLINE_NS`].
+#[inline]
+pub(crate) fn inherited_deadline_ns<A: Actor>() -> u64 {
+    if A::TELLS_EXPIRE {
+        deadline_ns()
+    } else {
+        NO_DEADLINE_NS
+    }
 }
 
 /// Sets the deadline that asks and tells inherit from here on.

@@ -35,6 +35,7 @@ impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
     }
 
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>> {
+        let receipt = receipt.with_deadline_of::<A>();
         if receipt.is_timed() {
             let receipt = Metered(TimedReceipt::now(receipt));
             return self.offer(0, msg, receipt, OnFull::GiveBack);

@@ -43,7 +43,7 @@ impl<A: Actor, M> std::fmt::Debug for SendFuture<A, M> {
 
 impl<A: Receives<M>, M: Message> SendFuture<A, M> {
     pub(crate) fn new(to: ActorRef<A>, lane: usize, msg: M) -> Self {
-        match current::deadline_ns() {
+        match current::inherited_deadline_ns::<A>() {
             NO_DEADLINE_NS => Self::with_port(to, lane, msg, NoReply),
             deadline_ns => Self::with_port(to, lane, msg, NoReplyUntil { deadline_ns }),
         }

@@ -16,7 +16,6 @@ use freeboard_flow::{AdaptiveLimit, GradientLimit};
 use freeboard_meter::{Counter, clock};
 
 use crate::{
-    current,
     metered::InFlight,
     sync::{AtomicBool, AtomicU64, Ordering},
 };
@@ -56,15 +55,15 @@ impl Limiter {
         self.refused.get()
     }
 
-    /// Lets a message for this lane through, or refuses it.
-    pub(super) fn admit(self: &Arc<Self>, lane: usize) -> Option<Admitted> {
+    /// Lets a message for this lane through, or refuses it. Told, it has this deadline.
+    pub(super) fn admit(self: &Arc<Self>, lane: usize, deadline_ns: u64) -> Option<Admitted> {
         // Ordering: Relaxed, see the module's text.
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
         // From here on its drop counts down.
         let admitted = Admitted {
             limiter: self.clone(),
             since_ns: clock::now_ns(),
-            deadline_ns: current::deadline_ns(),
+            deadline_ns,
         };
         if before < AdaptiveLimit::share(self.limit(), lane) {
             return Some(admitted);

@@ -6,6 +6,7 @@ use super::{GroupInner, ask::GroupAsk, limiter::Admitted, members::Members, rout
 use crate::{
     actor::{Actor, Message},
     actor_ref::{ActorRef, OnFull},
+    current,
     error::TellError,
     metered::Metered,
     receives::Receives,
@@ -159,7 +160,8 @@ impl<'g, A: Actor> Route<'g, A> {
         let Some(limiter) = &self.group.limiter else {
             return Ok(None);
         };
-        limiter.admit(lane).map(Some).ok_or(Limited)
+        let deadline_ns = current::inherited_deadline_ns::<A>();
+        limiter.admit(lane, deadline_ns).map(Some).ok_or(Limited)
     }
 
     /// As [`Route::tell_lane`], in a group with a limit.

@@ -1,6 +1,7 @@
 //! Deadlines: set as a point in time, by the system, and inherited.
 
 use crate::common::*;
+use freeboard_actor::testing;
 
 /// Short enough to wait for.
 /// Longer than a busy machine takes to begin a handler.
@@ -134,21 +135,38 @@ impl Handler<Gate> for Keeper {
 
 #[test]
 fn tells_to_an_actor_whose_every_message_counts_do_not_expire() {
-    let system = system();
+    let system = testing::TestSystem::new(0);
     let (actor, _) = probe(&system);
     let notes = Notes::default();
-    let keeper = system.spawn(Keeper(notes.clone()));
-    let gate = hold(&keeper);
+    let kept = notes.clone();
+    let options = GroupOptions::new(1).adaptive(AdaptiveLimit::default());
+    let group = system.spawn_group(options, move |_| Keeper(kept.clone()));
+    let group = group.expect("valid options");
+    let keeper = group.members()[0].clone();
+    system.faults(&keeper).delay_wakeups(3 * SHORT);
+    let dams = [Dam::credit(8), Dam::adaptive(AdaptiveLimit::default())].map(|dam| {
+        let dam = dam.in_front_of(keeper.recipient::<u64>());
+        system.spawn(dam.expect("valid"))
+    });
     let to = keeper.clone();
-    within_until(&actor, Instant::now() + SHORT, move |cx| {
+    let script = Act(Box::new(move |_| {
         to.tell(1).expect("accepted");
         to.recipient().tell(2).expect("accepted");
-        outlive(cx);
-    });
-    gate.open();
-    notes.wait_len(2);
-    finish(&system);
-    assert_eq!(shed(&keeper, "expired"), 0);
+        block_on(to.send(3)).expect("accepted");
+        to.ask(4).tell().expect("accepted");
+        group.any().tell(5).expect("accepted");
+        dams.iter()
+            .zip(6..)
+            .for_each(|(dam, number)| dam.tell(number).expect("accepted"));
+        // Its own deadline counts.
+        to.ask(8).timeout(SHORT).tell().expect("accepted");
+    }));
+    let asked = actor.ask(script).timeout(2 * SHORT).wait();
+    asked.expect("a reply");
+    system.advance(4 * SHORT);
+    notes.check_all(1..8);
+    assert_eq!(shed(&keeper, "expired"), 1);
+    system.finish();
 }
 
 /// A way to send a number in a handler.
