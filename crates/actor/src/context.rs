@@ -217,6 +217,12 @@ impl<A: Actor> Context<A> {
         self.keeps_back = is_unfinished;
     }
 
+    /// Says that a part of the unfinished work is done. A shutdown does not wait long for an actor that handles no
+    /// message and makes no progress.
+    pub fn note_progress(&mut self) {
+        self.cell().core().progress.bump(1);
+    }
+
     /// Sends all items to `to`, in order. Sending begins when the current handler returns or awaits. The actor is muted
     /// until the iterator is exhausted: it handles no messages, unless muting would close a circle. Items are pulled
     /// when the lane has capacity, so memory stays bounded. They follow earlier messages of this actor to that lane.

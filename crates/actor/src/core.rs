@@ -7,7 +7,7 @@ use std::{
 };
 
 use freeboard_flow::{LaneConfig, MailboxConfig, ShedReason};
-use freeboard_meter::{ActorSnapshot, Histogram};
+use freeboard_meter::{ActorSnapshot, Histogram, OwnedCounter};
 use freeboard_queue::{Edge, oneshot::SlotHead};
 use freeboard_sched::{Phase, RunState, Signals, Task, Wake};
 use once_cell::race::OnceBox;
@@ -74,6 +74,8 @@ pub(crate) struct Core {
     /// 0 while the actor lives, then its [`ExitReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
     restarts: AtomicU32,
+    /// Steps of unfinished work; a shutdown reads it.
+    pub(crate) progress: OwnedCounter,
     /// To the slot of the reply that its handler awaits; the slot's note is the asked actor's `own`.
     pub(crate) asking: Edge<SlotHead>,
     /// To the actor for whose lane this one is muted; it owns a reference.
@@ -120,6 +122,7 @@ impl Core {
             is_retiring: AtomicBool::new(false),
             end_reason: AtomicU8::new(0),
             restarts: AtomicU32::new(0),
+            progress: OwnedCounter::new(),
             asking: Edge::default(),
             muted_for: Edge::default(),
             handling: OnceBox::new(),

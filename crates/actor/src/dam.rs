@@ -377,7 +377,7 @@ impl<M: Message> Dam<M> {
     fn release(&mut self, cx: &mut Context<Self>) {
         while let Some(kept) = self.pop() {
             match self.forward(kept) {
-                Ok(()) => {}
+                Ok(()) => cx.note_progress(),
                 Err((kept, Passage::Gone)) => {
                     drop(kept);
                     self.lose_receiver(cx);

@@ -367,11 +367,12 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Changes while the actor, one of its descendants, or the one that it is muted for, handles messages.
+    /// Changes while the actor, one of its descendants, or the one that it is muted for, handles messages or does
+    /// unfinished work.
     fn progress(&self, core: &Core) -> u64 {
         let handled = |core: &Core| -> u64 {
             let lanes = core.mailbox.lanes();
-            lanes.map(|lane| lane.gauges.consumed()).sum()
+            lanes.map(|lane| lane.gauges.consumed()).sum::<u64>() + core.progress.get()
         };
         let mut progress = handled(core);
         let mut descendants = core.children();

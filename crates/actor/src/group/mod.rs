@@ -40,6 +40,7 @@ use freeboard_meter::{GroupSnapshot, MemberSnapshot};
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
+    catch_panic,
     receives::Receives,
 };
 use any_capacity::AnyCapacity;
@@ -203,7 +204,13 @@ impl<A: Actor> Group<A> {
         A: Receives<M>,
     {
         let members = self.members();
-        let accepted = |member: &&ActorRef<A>| member.tell(msg.clone()).is_ok();
+        let accepted = |member: &&ActorRef<A>| {
+            let told = member.tell(msg.clone());
+            let is_accepted = told.is_ok();
+            // A panic of the drop of a refused message concerns no other member.
+            catch_panic::drop(told);
+            is_accepted
+        };
         let accepted = members.iter().filter(accepted).count();
         Broadcast {
             accepted,

@@ -61,12 +61,17 @@ pub(super) struct Mapped<N: Message, F> {
     pub(super) map: F,
 }
 
+/// Drops a refused message; a panic of its drop concerns no other subscriber.
 fn outcome<N>(told: Result<(), TellError<N>>) -> Delivery {
-    match told {
-        Ok(()) => Delivery::Accepted,
-        Err(TellError::Closed(_)) => Delivery::Closed,
-        Err(_) => Delivery::Full,
-    }
+    let Err(refused) = told else {
+        return Delivery::Accepted;
+    };
+    let outcome = match refused {
+        TellError::Closed(_) => Delivery::Closed,
+        _ => Delivery::Full,
+    };
+    catch_panic::drop(refused);
+    outcome
 }
 
 impl<M: Message, N: Message, F: Fn(M) -> N + Send + Sync> Deliver<M> for Mapped<N, F> {

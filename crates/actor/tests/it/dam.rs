@@ -191,6 +191,27 @@ fn a_drained_dam_passes_everything_on_before_it_ends() {
     }
 }
 
+/// The reservoir is work that is left: a dam that forwards it is not stalled, although its mailbox is empty.
+#[test]
+fn a_shutdown_waits_for_a_dam_that_forwards() {
+    for rule in 0..3 {
+        let system = testing::TestSystem::new(rule);
+        let (to, notes) = probe(&system);
+        system.faults(&to).slow(MS);
+        let rule = match rule {
+            0 => Dam::credit(4),
+            1 => Dam::polling(4, MS),
+            _ => Dam::adaptive(AdaptiveLimit::default()),
+        };
+        let dam = rule.in_front_of(to.recipient::<u64>()).expect("valid");
+        let dam = system.spawn(dam);
+        (0..1_000).for_each(|number| dam.tell(number).expect("capacity"));
+        system.run_until(|| dam.depth() == 0);
+        assert!(system.shutdown(Duration::from_secs(3)).is_clean());
+        assert_eq!(notes.len(), 1_000);
+    }
+}
+
 #[test]
 fn a_stopped_dam_sheds_what_it_keeps() {
     let scene = scene(Dam::credit(10), LaneConfig::default());
