@@ -315,8 +315,8 @@ impl<A: Actor> Body<A> {
         })
     }
 
-    /// Makes a new actor that of an activation: `at_end` gets the actor when it has stopped, unless it has failed.
-    /// `is_deferred`: it starts at [`core::RESUME`], as after a back-off.
+    /// Makes a new actor that of an activation: `at_end` gets the actor when it has stopped, or `None` if it has
+    /// failed or never started. `is_deferred`: it starts at [`core::RESUME`], as after a back-off.
     pub(crate) fn become_activation(&mut self, at_end: AtEnd<A>, is_deferred: bool) {
         self.cold().at_end = Some(at_end);
         if is_deferred {
@@ -328,14 +328,11 @@ impl<A: Actor> Body<A> {
     fn call_at_end(&mut self, cell: &Cell<A>) {
         let at_end = self.cold.as_mut().and_then(|cold| cold.at_end.take());
         let Some(at_end) = at_end else { return };
-        if !self.has_started {
-            catch_panic::drop(at_end);
-            return;
+        let mut actor = None;
+        if self.has_started {
+            // SAFETY: this thread runs the actor, and nothing borrows it any more: its future was dropped by the stop.
+            actor = unsafe { (*cell.actor()).take() };
         }
-        // SAFETY: this thread runs the actor, and nothing borrows it any more: its future was dropped by the stop.
-        let Some(actor) = (unsafe { (*cell.actor()).take() }) else {
-            return;
-        };
         match catch_unwind(AssertUnwindSafe(|| at_end(actor, cell.core()))) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.fail(cell, None, FailureKind::Error, error),

@@ -57,8 +57,8 @@ pub(crate) enum Life {
     Delivering,
 }
 
-/// Takes the actor of an activation when it has stopped; see `directory`.
-pub(crate) type AtEnd<A> = Box<dyn FnOnce(A, &Core) -> Result<(), String> + Send>;
+/// Takes the actor of an activation when it has stopped, or `None` if it has failed or never started; see `directory`.
+pub(crate) type AtEnd<A> = Box<dyn FnOnce(Option<A>, &Core) -> Result<(), String> + Send>;
 
 /// State that few actors need, outside the cell.
 pub(crate) struct ColdState<A> {

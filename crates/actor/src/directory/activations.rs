@@ -68,14 +68,21 @@ struct Entry<A: Actor> {
     /// It starts when these have terminated.
     after: Vec<CoreRef>,
     /// An actor whose save has failed, for this activation instead of a load.
-    kept: Kept<A>,
+    kept: SharedKept<A>,
     /// Messages accepted when it was last swept.
     accepted: u64,
     /// When it was last used, as far as the directory has seen.
     used_ns: u64,
 }
 
-type Kept<A> = Arc<Mutex<Option<A>>>;
+/// The actor of a failed save, until the activation that gets it has started or ended.
+struct Kept<A> {
+    actor: Option<A>,
+    /// The activation has ended: nobody would take it.
+    is_closed: bool,
+}
+
+type SharedKept<A> = Arc<Mutex<Kept<A>>>;
 type Shard<K, A> = HashMap<K, Entry<A>>;
 type Load<K, A> = Box<dyn Fn(&Activation<K>) -> Result<A, String> + Send + Sync>;
 type Save<K, A> = Box<dyn Fn(&Activation<K>, &mut A) -> Result<(), String> + Send + Sync>;
@@ -135,6 +142,15 @@ impl<K, A: Actor> Backing<K, A> {
         }
         saved
     }
+}
+
+fn kept<A>(actor: Option<A>) -> SharedKept<A> {
+    let is_closed = false;
+    Arc::new(Mutex::new(Kept { actor, is_closed }))
+}
+
+fn lock_kept<A>(kept: &Mutex<Kept<A>>) -> MutexGuard<'_, Kept<A>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<A: Actor> Entry<A> {
@@ -289,7 +305,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
                     victim.into_iter().collect()
                 }
             };
-            match self.spawn(keys.0, after) {
+            match self.spawn(keys.0, after, kept(None)) {
                 Ok(entry) => {
                     let (actor, watched) = (entry.actor.clone(), entry.watched());
                     (actor, watched, shard.insert(keys.1, entry))
@@ -319,14 +335,18 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
 
     /// Spawns the actor of a new entry, which starts when those in `after` have terminated. The caller has locked the
     /// shard.
-    fn spawn(self: &Arc<Self>, key: K, after: Vec<CoreRef>) -> Result<Entry<A>, DirectoryError> {
+    fn spawn(
+        self: &Arc<Self>,
+        key: K,
+        after: Vec<CoreRef>,
+        kept: SharedKept<A>,
+    ) -> Result<Entry<A>, DirectoryError> {
         // Ordering: Relaxed: for one key, the lock of its shard orders the epochs.
         let epoch = self.next_epoch.fetch_add(1, Ordering::Relaxed);
         let activation = Arc::new(Activation { key, epoch });
-        let kept = Kept::<A>::default();
         let options = self.options.member.clone();
         let factory = self.factory(activation.clone(), kept.clone());
-        let at_end = self.at_end(activation);
+        let at_end = self.at_end(activation, kept.clone());
         let system = &self.backing.system;
         let spawned = system.spawn_activation(options, factory, at_end, !after.is_empty());
         let actor = spawned.map_err(|_| DirectoryError::Closed)?;
@@ -367,18 +387,27 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         };
     }
 
-    fn factory(&self, activation: Arc<Activation<K>>, kept: Kept<A>) -> TryFactory<A> {
+    fn factory(&self, activation: Arc<Activation<K>>, kept: SharedKept<A>) -> TryFactory<A> {
         let backing = self.backing.clone();
         Box::new(move || {
-            let taken = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let taken = lock_kept(&kept).actor.take();
             taken.map_or_else(|| backing.load(&activation), Ok)
         })
     }
 
-    /// Saves the actor of an activation that ends. If that fails, the actor becomes that of the next activation.
-    fn at_end(self: &Arc<Self>, activation: Arc<Activation<K>>) -> AtEnd<A> {
+    /// Saves the actor of an activation that ends, or the one that was kept for it if it was stopped before its start. If
+    /// that fails, the actor becomes that of the next activation.
+    fn at_end(self: &Arc<Self>, activation: Arc<Activation<K>>, kept: SharedKept<A>) -> AtEnd<A> {
         let (backing, directory) = (self.backing.clone(), Arc::downgrade(self));
-        Box::new(move |mut actor, core| {
+        Box::new(move |actor, core| {
+            let unused = {
+                let mut kept = lock_kept(&kept);
+                kept.is_closed = true;
+                kept.actor.take()
+            };
+            let Some(mut actor) = actor.or(unused) else {
+                return Ok(());
+            };
             let Err(error) = backing.save(&activation, &mut actor, core) else {
                 return Ok(());
             };
@@ -397,28 +426,31 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
     ) -> Result<(), DirectoryError> {
         let key = &activation.key;
         let keys = (key.clone(), key.clone());
-        let mut shard = self.shard_of(key);
-        let successor = shard.get(key).filter(|it| {
-            let has_ended = it.actor.cell().core().end_reason().is_some();
-            it.epoch != activation.epoch && !has_ended
-        });
-        let mut begun = None;
-        let kept = if let Some(successor) = successor {
-            successor.kept.clone()
-        } else {
-            let entry = self.spawn(keys.0, vec![CoreRef::of(core)])?;
-            begun = Some(entry.watched());
-            let kept = entry.kept.clone();
-            if shard.insert(keys.1, entry).is_none() {
+        // Dropped without the lock if there is no next activation.
+        let kept_by_new = kept(Some(actor));
+        let (watched, _old) = {
+            let mut shard = self.shard_of(key);
+            let next = shard.get(key).filter(|it| it.epoch != activation.epoch);
+            if let Some(next) = next {
+                let mut kept = lock_kept(&next.kept);
+                if !kept.is_closed {
+                    kept.actor = lock_kept(&kept_by_new).actor.take();
+                    return Ok(());
+                }
+            }
+            let mut after = shard.get(key).map_or_else(Vec::new, Entry::to_wait_for);
+            if after.iter().all(|it| it.id() != core.id()) {
+                after.push(CoreRef::of(core));
+            }
+            let entry = self.spawn(keys.0, after, kept_by_new.clone())?;
+            let watched = entry.watched();
+            let old = shard.insert(keys.1, entry);
+            if old.is_none() {
                 self.count_one(true)?;
             }
-            kept
+            (watched, old)
         };
-        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(actor);
-        drop(shard);
-        if let Some(watched) = begun {
-            self.watch(key.clone(), &watched);
-        }
+        self.watch(key.clone(), &watched);
         Ok(())
     }
 

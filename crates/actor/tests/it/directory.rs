@@ -305,6 +305,32 @@ fn a_failed_save_keeps_the_actor_and_a_later_one_saves_it() {
 }
 
 #[test]
+fn a_kept_actor_survives_a_stop_of_the_activation_that_should_get_it() {
+    let system = system_within(1, 1);
+    let (accounts, bank) = accounts(&system, DirectoryOptions::new());
+    assert_eq!(accounts.ask(&1, 5_u64).wait(), Ok(5));
+    bank.set(|it| &it.fails_saves, true);
+    let save = bank.hold_save();
+    assert!(accounts.passivate(&1));
+    save.wait_arrived(1);
+    accounts.tell(&1, 1_u64).expect("the next one takes it");
+    let second = accounts.find(&1).expect("it waits");
+    // The only worker is in the save: the next one is not stopped before it has got the actor.
+    second.stop();
+    save.open();
+    ended(&second);
+    bank.set(|it| &it.fails_saves, false);
+    assert_eq!(accounts.ask(&1, Sum).wait(), Ok(5));
+    assert_eq!(count_of(&system.dead_letters(), "stopped"), 1);
+    assert!(accounts.passivate(&1) || bank.saved(1).is_some());
+    eventually("it is saved", || bank.saved(1) == Some(5));
+    assert_eq!(
+        (bank.0.epochs.len(), accounts.snapshot().saves_failed),
+        (1, 2)
+    );
+}
+
+#[test]
 fn a_panic_reloads_the_actor_and_keeps_its_messages() {
     let system = system();
     let options = DirectoryOptions::new().member(SpawnOptions::new().supervision(at_once()));
