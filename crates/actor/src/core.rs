@@ -352,7 +352,7 @@ impl Core {
     }
 
     pub(crate) fn set_retiring(&self, is_retiring: bool) {
-        // Ordering: Relaxed, the locks of the wait graph order it: see `group::resize`.
+        // Ordering: Relaxed, the locks of the wait graph order it: see `retire`.
         self.is_retiring.store(is_retiring, Ordering::Relaxed);
     }
 

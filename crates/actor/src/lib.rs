@@ -137,6 +137,7 @@ mod relations;
 mod reply;
 #[cfg(any(feature = "futures", feature = "tower"))]
 mod reserve;
+mod retire;
 mod run;
 mod send;
 mod shutdown;

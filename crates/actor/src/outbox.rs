@@ -91,7 +91,7 @@ pub(crate) fn keep(
         return Err(NotKept::Full(envelope));
     }
     let parts = &mut outbox.bundle_for(sender.id(), target, lane).parts;
-    // After the bundle has entered itself into the wait graph: see `group::resize`.
+    // After the bundle has entered itself into the wait graph: see `retire`.
     if target.is_retiring() {
         outbox.bundles.retain(|bundle| !bundle.is_empty());
         return Err(NotKept::Retiring(envelope));

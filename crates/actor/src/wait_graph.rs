@@ -239,6 +239,16 @@ pub(crate) fn held_for(senders: impl Iterator<Item = ActorId>) -> HashSet<ActorI
     found
 }
 
+/// All actors for which any outbox holds messages.
+pub(crate) fn all_held_for() -> HashSet<ActorId> {
+    let mut found = HashSet::new();
+    for shard in &HOLDS_FOR {
+        let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        found.extend(shard.iter().flat_map(HashMap::values).flatten());
+    }
+    found
+}
+
 /// Whether any outbox holds messages for this actor.
 pub(crate) fn is_held_for(target: ActorId) -> bool {
     HOLDS_FOR.iter().any(|shard| {

@@ -20,9 +20,10 @@
 //! an actor starts only after all earlier ones of its key have terminated.
 //!
 //! **Nothing accepted is lost.** An activation handles all that its mailbox has accepted before it is saved. Like a
-//! removed member of a group, it is closed only when no outbox holds messages for it (`group::resize`).
+//! removed member of a group, it is closed only when no outbox holds messages for it (`retire`).
 //!
-//! The lock of a shard is held for a look-up and a few stores; also for the key's `Hash` and `Eq`, the only user code.
+//! The lock of a shard is held for look-ups, for the sweep of the shard, and while an actor is spawned. The key's `Hash`
+//! and `Eq` are the only user code under it.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -44,11 +45,11 @@ use crate::{
     core_ref::CoreRef,
     listed::next_id,
     relations::Watcher,
+    retire::drain_unheld,
     run::{AtEnd, TryFactory},
     supervision::{panic_text, saturating_ns},
     sync::{AtomicU64, AtomicUsize, Ordering},
     system_inner::SystemInner,
-    wait_graph,
 };
 
 const SHARDS: usize = 64;
@@ -96,6 +97,8 @@ pub(super) struct Activations<K, A: Actor> {
     /// Entries of all shards.
     len: AtomicUsize,
     next_epoch: AtomicU64,
+    /// Held while activations are closed, so that one thread at a time closes each (`retire`), and each makes room for one.
+    closing: Mutex<()>,
     /// The time of the last sweep: exact enough for idleness, and free to read.
     coarse_ns: AtomicU64,
     activated: Counter,
@@ -228,6 +231,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             hasher: RandomState::new(),
             len: AtomicUsize::new(0),
             next_epoch: AtomicU64::new(1),
+            closing: Mutex::new(()),
             coarse_ns: AtomicU64::new(clock::now_ns()),
             activated: Counter::default(),
             refused: Counter::default(),
@@ -456,17 +460,31 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
 
     /// Passivates the present activation of the key; `false` if there is none.
     pub(super) fn passivate(&self, key: &K) -> bool {
-        let shard = self.shard_of(key);
-        let entry = shard.get(key);
-        entry.is_some_and(|entry| close(entry.actor.cell().core()))
+        let core = {
+            let shard = self.shard_of(key);
+            shard.get(key).map(|it| it.actor.cell().core_ref().clone())
+        };
+        !self.close(core.into_iter().collect()).is_empty()
     }
 
     pub(super) fn passivate_all(&self) {
+        let mut cores = Vec::new();
         for shard in 0..SHARDS {
-            for entry in self.lock(shard).values() {
-                close(entry.actor.cell().core());
-            }
+            let shard = self.lock(shard);
+            cores.extend(shard.values().map(|it| it.actor.cell().core_ref().clone()));
         }
+        self.close(cores);
+    }
+
+    /// Closes the mailboxes of these activations, so that each handles what it has and ends. Returns those that were
+    /// open, and for which no outbox holds messages.
+    fn close(&self, mut cores: Vec<CoreRef>) -> Vec<CoreRef> {
+        if cores.is_empty() {
+            return cores;
+        }
+        let _closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        cores.retain(|core| !core.mailbox.is_closed());
+        drain_unheld(cores)
     }
 
     /// Passivates the activations that were idle for the longest time, and returns the first of them.
@@ -489,10 +507,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             idle.truncate(victims);
         }
         idle.sort_unstable_by_key(by_use);
-        let mut closed = idle.into_iter().filter(|(_, core)| close(core));
-        let first = closed.next();
-        closed.for_each(drop);
-        first.map(|(_, core)| core)
+        let closed = self.close(idle.into_iter().map(|(_, core)| core).collect());
+        closed.into_iter().next()
     }
 
     /// Sweeps one shard after the other, from the timer thread.
@@ -526,6 +542,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         let now_ns = clock::now_ns();
         // Ordering: Relaxed, as in `coarse_ns`.
         self.coarse_ns.store(now_ns, Ordering::Relaxed);
+        let mut idle = Vec::new();
         for entry in self.lock(shard).values_mut() {
             entry.forget_ended();
             let core = entry.actor.cell().core();
@@ -534,9 +551,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
                 entry.accepted = accepted;
                 entry.used_ns = now_ns;
             } else if now_ns.saturating_sub(entry.used_ns) >= idle_ns {
-                close(core);
+                idle.push(CoreRef::of(core));
             }
         }
+        self.close(idle);
     }
 }
 
@@ -545,23 +563,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
 fn is_idle(core: &Core) -> bool {
     let has_none = !core.mailbox.is_closed() && core.mailbox.depth() == 0;
     has_none && core.state.phase() == Phase::Idle
-}
-
-/// Closes an activation's mailbox, so that it handles what it has and ends. `false` if it is closed, or if an outbox
-/// holds messages for it.
-fn close(core: &Core) -> bool {
-    if core.mailbox.is_closed() {
-        return false;
-    }
-    // From here on no outbox takes messages for it.
-    core.set_retiring(true);
-    let may_close = !wait_graph::is_held_for(core.id());
-    if may_close {
-        core.drain();
-    } else {
-        core.set_retiring(false);
-    }
-    may_close
 }
 
 impl<K, A: Actor> Drop for Activations<K, A> {
