@@ -9,7 +9,12 @@
 //! A mark is one bit. So for each actor one thread at a time closes it: a second one that gave up would remove the mark
 //! of the first.
 
+use std::time::Duration;
+
 use crate::{core_ref::CoreRef, wait_graph};
+
+/// The interval at which a retiring actor looks for outboxes that hold messages for it.
+const RETIRE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Closes and drains those for which no outbox holds messages, in this order, and returns them. The others go on.
 pub(crate) fn drain_unheld(cores: Vec<CoreRef>) -> Vec<CoreRef> {
@@ -18,6 +23,27 @@ pub(crate) fn drain_unheld(cores: Vec<CoreRef>) -> Vec<CoreRef> {
         core.set_retiring(false);
     }
     drained
+}
+
+/// Drains each of these once no outbox holds messages for it.
+pub(crate) fn retire(cores: Vec<CoreRef>) {
+    let (mut held, _) = mark_and_drain(cores);
+    let Some(first) = held.first() else { return };
+    let (timers, left) = (first.system.timers.clone(), held.clone());
+    let set = timers.after(RETIRE_INTERVAL, move |_| {
+        held.retain(|core| {
+            let is_held = core.end_reason().is_none() && wait_graph::is_held_for(core.id());
+            if !is_held {
+                core.drain();
+            }
+            is_held
+        });
+        (!held.is_empty()).then_some(RETIRE_INTERVAL)
+    });
+    if set.is_err() {
+        // The system is shutting down, which drains them.
+        left.iter().for_each(|core| core.drain());
+    }
 }
 
 /// Marks all, and drains those for which no outbox holds messages. The others come first.

@@ -45,7 +45,7 @@ use crate::{
     core_ref::CoreRef,
     listed::next_id,
     relations::Watcher,
-    retire::drain_unheld,
+    retire::{drain_unheld, retire},
     run::{AtEnd, TryFactory},
     supervision::{panic_text, saturating_ns},
     sync::{AtomicU64, AtomicUsize, Ordering},
@@ -567,10 +567,12 @@ fn is_idle(core: &Core) -> bool {
 
 impl<K, A: Actor> Drop for Activations<K, A> {
     fn drop(&mut self) {
+        let mut cores = Vec::new();
         for shard in &mut self.shards {
             let shard = shard.get_mut().unwrap_or_else(PoisonError::into_inner);
-            shard.values().for_each(|it| it.actor.stop_gracefully());
+            cores.extend(shard.values().map(|it| it.actor.cell().core_ref().clone()));
         }
+        retire(cores);
     }
 }
 

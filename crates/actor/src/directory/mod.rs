@@ -58,8 +58,8 @@ pub(crate) trait AnyDirectory: Send + Sync {
 /// activation. So nothing accepted is lost. A shutdown of the system saves all activations.
 ///
 /// The actors are top-level actors of the system, and the handles of the directory do not keep them alive: when the last
-/// one is dropped, all activations are passivated. An actor that has a
-/// handle of its own directory keeps it until the system ends.
+/// one is dropped, all activations are passivated, each once no outbox holds messages for it. An actor that has a handle
+/// of its own directory keeps it until the system ends.
 ///
 /// ```
 /// use std::{collections::HashMap, io, sync::Mutex};

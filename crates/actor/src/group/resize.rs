@@ -7,26 +7,16 @@
 //!
 //! **Nothing accepted is lost.** Senders that have read the old table deliver to a removed member until its mailbox
 //! closes; then the message comes back, and the delivery chooses again among the new members. Messages that the
-//! mailbox has accepted are handled before the member terminates. Messages for it in an outbox count as accepted, too,
-//! so the mailbox stays open until no outbox holds any.
-//!
-//! No message gets into an outbox unseen: a sender enters its outbox into the wait graph, then reads the mark; the
-//! resize sets the mark, then reads the wait graph. Both go through the lock of the same shard. So either the resize
-//! finds the entry and waits, or the sender finds the mark and its message comes back.
+//! mailbox has accepted are handled before the member terminates. Messages for it in an outbox count as accepted, too:
+//! see `retire`.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{GROUP_MEMBERS_MAX, Group, GroupError, GroupInner};
 use crate::{
-    actor::Actor, actor_ref::ActorRef, core::Core, core_ref::CoreRef, options::SpawnOptions,
-    run::Factory, spawn::SpawnError, start, wait_graph,
+    actor::Actor, actor_ref::ActorRef, options::SpawnOptions, retire::retire, run::Factory,
+    spawn::SpawnError, start,
 };
-
-/// The interval at which a removed member looks for outboxes that hold messages for it.
-const RETIRE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How a group spawns its members. The lock is held while a resize is under way.
 pub(super) struct Spawner<A> {
@@ -104,8 +94,9 @@ impl<A: Actor> Group<A> {
             if let Some(name) = member.name() {
                 core.system.names.release(name, core.id());
             }
-            retire(core);
         }
+        let cores = removed.iter().map(|it| it.cell().core_ref().clone());
+        retire(cores.collect());
         self.inner.members_changed();
         Ok(removed)
     }
@@ -121,26 +112,5 @@ impl<A: Actor> GroupInner<A> {
                 .spawn_with(options, parent, None, Some(start::infallible(factory)))
         };
         self.spawner.spawn(self.name.as_deref(), index, spawn)
-    }
-}
-
-/// Drains the actor once no outbox holds messages for it.
-fn retire(core: &Core) {
-    core.set_retiring(true);
-    if !wait_graph::is_held_for(core.id()) {
-        core.drain();
-        return;
-    }
-    let member = CoreRef::of(core);
-    let set = core.system.timers.after(RETIRE_INTERVAL, move |_| {
-        if member.end_reason().is_none() && wait_graph::is_held_for(member.id()) {
-            return Some(RETIRE_INTERVAL);
-        }
-        member.drain();
-        None
-    });
-    if set.is_err() {
-        // The system is shutting down, which drains the actor.
-        core.drain();
     }
 }

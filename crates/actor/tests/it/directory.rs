@@ -461,6 +461,18 @@ fn an_activation_stays_while_an_outbox_holds_messages_for_it() {
     gate.open();
     eventually("it may end", || accounts.passivate(&1));
     eventually("it is saved", || bank.saved(1) == Some(5));
+    // Also when the last handle is dropped.
+    eventually("it has ended", || accounts.activations() == 0);
+    let gate = Gate::default();
+    accounts.tell(&1, gate.clone()).expect("accepted");
+    gate.wait_arrived(1);
+    act(&teller, move |_| {
+        (0..5).for_each(|_| accounts.tell(&1, 1_u64).expect("accepted"));
+    });
+    eventually("it has told them", || teller.depth() == 0);
+    suspended(&teller);
+    gate.open();
+    eventually("it is saved", || bank.saved(1) == Some(10));
 }
 
 #[test]
