@@ -21,7 +21,7 @@ use crate::{
     core_ref::CoreRef,
     outbox::{self, Settled},
     relations::Watcher,
-    run::{AtEnd, Body, Handling, Life, Step},
+    run::{AtEnd, Body, Handling, Last, Life, Step},
     supervision::{Directive, Failure, FailureKind, panic_text},
     termination::ExitReason,
 };
@@ -220,6 +220,9 @@ impl<A: Actor> Body<A> {
         }
         core.take_no_children();
         core.mailbox.close();
+        if let Some(cold) = self.cold.as_mut() {
+            cold.is_interrupted = self.suspended.is_some();
+        }
         self.drop_suspended();
         core.asking.take();
         // SAFETY: this thread runs the actor.
@@ -315,8 +318,7 @@ impl<A: Actor> Body<A> {
         })
     }
 
-    /// Makes a new actor that of an activation: `at_end` gets the actor when it has stopped, or `None` if it has
-    /// failed or never started. `is_deferred`: it starts at [`core::RESUME`], as after a back-off.
+    /// Makes a new actor that of an activation: `at_end` is called when it has ended. `is_deferred`: it starts at [`core::RESUME`], as after a back-off.
     pub(crate) fn become_activation(&mut self, at_end: AtEnd<A>, is_deferred: bool) {
         self.cold().at_end = Some(at_end);
         if is_deferred {
@@ -328,12 +330,15 @@ impl<A: Actor> Body<A> {
     fn call_at_end(&mut self, cell: &Cell<A>) {
         let at_end = self.cold.as_mut().and_then(|cold| cold.at_end.take());
         let Some(at_end) = at_end else { return };
-        let mut actor = None;
-        if self.has_started {
-            // SAFETY: this thread runs the actor, and nothing borrows it any more: its future was dropped by the stop.
-            actor = unsafe { (*cell.actor()).take() };
-        }
-        match catch_unwind(AssertUnwindSafe(|| at_end(actor, cell.core()))) {
+        let is_interrupted = self.cold.as_ref().is_some_and(|cold| cold.is_interrupted);
+        // SAFETY: this thread runs the actor, and nothing borrows it any more: its future was dropped by the stop.
+        let actor = unsafe { &mut *cell.actor() };
+        let last = match actor.take_if(|_| self.has_started && !is_interrupted) {
+            Some(actor) => Last::Stopped(actor),
+            None if self.has_started => Last::Interrupted,
+            None => Last::Failed,
+        };
+        match catch_unwind(AssertUnwindSafe(|| at_end(last, cell.core()))) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.fail(cell, None, FailureKind::Error, error),
             Err(panic) => self.fail_panicked(cell, panic),

@@ -57,14 +57,26 @@ pub(crate) enum Life {
     Delivering,
 }
 
-/// Takes the actor of an activation when it has stopped, or `None` if it has failed or never started; see `directory`.
-pub(crate) type AtEnd<A> = Box<dyn FnOnce(Option<A>, &Core) -> Result<(), String> + Send>;
+/// The end of an activation; see `directory`.
+pub(crate) enum Last<A> {
+    /// It has stopped between two messages.
+    Stopped(A),
+    /// A stop has interrupted an async handler, which may have changed a part of its state.
+    Interrupted,
+    /// It has failed, or never started.
+    Failed,
+}
+
+/// Is called when an activation has ended.
+pub(crate) type AtEnd<A> = Box<dyn FnOnce(Last<A>, &Core) -> Result<(), String> + Send>;
 
 /// State that few actors need, outside the cell.
 pub(crate) struct ColdState<A> {
     pub(crate) restarts: Option<RestartHistory>,
     pub(crate) rounds: Option<WeightedRounds>,
     pub(crate) at_end: Option<AtEnd<A>>,
+    /// A stop has interrupted an async handler.
+    pub(crate) is_interrupted: bool,
 }
 
 impl<A> Default for ColdState<A> {
@@ -73,6 +85,7 @@ impl<A> Default for ColdState<A> {
             restarts: None,
             rounds: None,
             at_end: None,
+            is_interrupted: false,
         }
     }
 }

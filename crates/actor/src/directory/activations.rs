@@ -46,7 +46,7 @@ use crate::{
     listed::next_id,
     relations::Watcher,
     retire::{drain_unheld, retire},
-    run::{AtEnd, TryFactory},
+    run::{AtEnd, Last, TryFactory},
     supervision::{panic_text, saturating_ns},
     sync::{AtomicU64, AtomicUsize, Ordering},
     system_inner::SystemInner,
@@ -403,14 +403,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
     /// that fails, the actor becomes that of the next activation.
     fn at_end(self: &Arc<Self>, activation: Arc<Activation<K>>, kept: SharedKept<A>) -> AtEnd<A> {
         let (backing, directory) = (self.backing.clone(), Arc::downgrade(self));
-        Box::new(move |actor, core| {
+        Box::new(move |last, core| {
             let unused = {
                 let mut kept = lock_kept(&kept);
                 kept.is_closed = true;
                 kept.actor.take()
             };
-            let Some(mut actor) = actor.or(unused) else {
-                return Ok(());
+            let mut actor = match (last, unused) {
+                (Last::Stopped(actor), _) | (Last::Failed, Some(actor)) => actor,
+                (Last::Failed, None) => return Ok(()),
+                (Last::Interrupted, _) => {
+                    backing.saves_failed.add(1);
+                    return Err("its state was not saved: a stop interrupted a handler".to_owned());
+                }
             };
             let Err(error) = backing.save(&activation, &mut actor, core) else {
                 return Ok(());

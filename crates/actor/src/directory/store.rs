@@ -31,7 +31,9 @@ pub trait Store<K, A>: Send + Sync + 'static {
     /// letters, and asks get [`crate::AskError::Shed`]. The next message tries again.
     fn load(&self, activation: &Activation<K>) -> Result<A, Self::Error>;
 
-    /// Saves the state of an actor that has handled all its messages and whose `stopped` has returned.
+    /// Saves the state of an actor that has handled all its messages, or was stopped between two of them, and whose
+    /// `stopped` has returned. An actor that was stopped while its async handler waited is not saved, because its state
+    /// may be half changed: that counts as a failed save, and is a [`crate::Failure`].
     ///
     /// # Errors
     /// After a failed save, or a panic, the actor stays: it is the next activation of the key, without a load, and is

@@ -46,6 +46,19 @@ impl Handler<Gate> for Account {
     }
 }
 
+/// Adds half of a number before the probe has replied, and half afterwards.
+struct AddTwice(u64, ActorRef<Probe>);
+
+impl AsyncHandler<AddTwice> for Account {
+    type Reply = u64;
+    async fn handle(&mut self, add: AddTwice, _cx: &mut Context<Self>) -> u64 {
+        self.sum += add.0 / 2;
+        assert_eq!(add.1.ask(0_u64).await, Ok(0));
+        self.sum += add.0 / 2;
+        self.sum
+    }
+}
+
 /// Asks the key 2 once the probe has replied.
 struct AskOther(Accounts, ActorRef<Probe>);
 
@@ -328,6 +341,39 @@ fn a_kept_actor_survives_a_stop_of_the_activation_that_should_get_it() {
         (bank.0.epochs.len(), accounts.snapshot().saves_failed),
         (1, 2)
     );
+}
+
+#[test]
+fn a_half_changed_actor_is_not_saved() {
+    let failures = Notes::<String>::default();
+    let noted = failures.clone();
+    let system = build(
+        System::builder()
+            .workers(2)
+            .on_failure(move |failure| noted.push(failure.reason.clone())),
+    );
+    let (accounts, bank) = accounts(&system, DirectoryOptions::new());
+    assert_eq!(accounts.ask(&1, 5_u64).wait(), Ok(5));
+    assert!(accounts.passivate(&1));
+    let (asked, gate, _) = held(&system, SpawnOptions::new());
+    let add = AddTwice(6, asked.clone());
+    accounts.tell(&1, add).expect("accepted");
+    let actor = accounts.find(&1).expect("active");
+    suspended(&actor);
+    actor.stop();
+    assert_eq!(ended(&actor).reason, ExitReason::Stopped);
+    assert_eq!(accounts.ask(&1, Sum).wait(), Ok(5));
+    assert_eq!(
+        (bank.saved(1), accounts.snapshot().saves_failed),
+        (Some(5), 1)
+    );
+    let text = "its state was not saved: a stop interrupted a handler";
+    assert_eq!(failures.all(), [text]);
+    // A graceful end waits for the handler.
+    accounts.tell(&1, AddTwice(6, asked)).expect("accepted");
+    assert!(accounts.passivate(&1));
+    gate.open();
+    eventually("it is saved", || bank.saved(1) == Some(11));
 }
 
 #[test]
