@@ -60,6 +60,9 @@ const SWEEP_MIN: Duration = Duration::from_millis(1);
 /// Between the sweeps of two shards, if only the order of idleness is needed.
 const SWEEP_DEFAULT: Duration = Duration::from_millis(50);
 
+/// After a search of all activations that found none idle, messages for new keys are refused without a further one.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(10);
+
 /// At the bound, one search closes this part of all activations.
 const VICTIMS_PART: usize = 64;
 
@@ -101,6 +104,8 @@ pub(super) struct Activations<K, A: Actor> {
     closing: Mutex<()>,
     /// The time of the last sweep: exact enough for idleness, and free to read.
     coarse_ns: AtomicU64,
+    /// No search for an idle activation before this time.
+    search_after_ns: AtomicU64,
     activated: Counter,
     refused: Counter,
 }
@@ -233,6 +238,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             next_epoch: AtomicU64::new(1),
             closing: Mutex::new(()),
             coarse_ns: AtomicU64::new(clock::now_ns()),
+            search_after_ns: AtomicU64::new(0),
             activated: Counter::default(),
             refused: Counter::default(),
         });
@@ -494,6 +500,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
 
     /// Passivates the activations that were idle for the longest time, and returns the first of them.
     fn passivate_least_recent(&self) -> Option<CoreRef> {
+        // Ordering: Relaxed, here and below: a search more or less.
+        if clock::now_ns() < self.search_after_ns.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut idle = Vec::new();
         for shard in 0..SHARDS {
             let shard = self.lock(shard);
@@ -513,6 +523,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         }
         idle.sort_unstable_by_key(by_use);
         let closed = self.close(idle.into_iter().map(|(_, core)| core).collect());
+        if closed.is_empty() {
+            let after_ns = clock::now_ns() + saturating_ns(SEARCH_INTERVAL);
+            self.search_after_ns.store(after_ns, Ordering::Relaxed);
+        }
         closed.into_iter().next()
     }
 

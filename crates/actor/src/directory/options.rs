@@ -20,7 +20,8 @@ pub enum AtBound {
     #[default]
     Refuse,
     /// The activation that was idle for the longest time is passivated, and the new one starts when it has ended. If
-    /// none is idle, the message comes back. One whose async handler waits is not idle.
+    /// none is idle, the message comes back, and so do others for the next 10 ms, without a search. One whose async
+    /// handler waits is not idle.
     PassivateIdle,
 }
 

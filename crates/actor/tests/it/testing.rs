@@ -552,3 +552,33 @@ fn a_timer_of_tokio_fails_its_handler_with_a_clear_text() {
     let text = panic_of(|| system.expect_no_failures());
     check_text(&text, &["Sleeper", "no reactor running"]);
 }
+
+/// An activation, which replies with its key.
+struct Keyed(u64);
+
+impl Actor for Keyed {}
+
+impl Handler<Ball> for Keyed {
+    type Reply = u64;
+    fn handle(&mut self, _ball: Ball, _cx: &mut Context<Self>) -> u64 {
+        self.0
+    }
+}
+
+#[test]
+fn a_full_directory_searches_for_an_idle_activation_every_ten_milliseconds() {
+    let system = TestSystem::new(1);
+    let options = DirectoryOptions::new()
+        .activations_max(1)
+        .at_bound(AtBound::PassivateIdle);
+    let directory = system.directory(options, |of: &Activation<u64>| Keyed(of.key));
+    let directory = directory.expect("valid options");
+    directory.tell(&1, Ball(0)).expect("free");
+    // It has not run yet.
+    assert_eq!(directory.tell(&2, Ball(0)), Err(TellError::Full(Ball(0))));
+    assert_eq!(directory.ask(&1, Ball(0)).wait(), Ok(1));
+    system.run_until_idle();
+    assert_eq!(directory.tell(&2, Ball(0)), Err(TellError::Full(Ball(0))));
+    system.advance(10 * MS);
+    assert_eq!(directory.ask(&2, Ball(0)).wait(), Ok(2));
+}
