@@ -103,6 +103,8 @@ pub struct Supervisor {
     children: Vec<AnyChild>,
     children_max: usize,
     auto_shutdown: AutoShutdown,
+    /// A graceful stop has begun: no child is started any more.
+    is_stopping: bool,
 }
 
 /// The default bound on the children of a supervisor.
@@ -133,6 +135,7 @@ impl Supervisor {
             children: Vec::new(),
             children_max: CHILDREN_MAX_DEFAULT,
             auto_shutdown: AutoShutdown::Never,
+            is_stopping: false,
         }
     }
 
@@ -332,6 +335,7 @@ impl AsyncHandler<Boot> for Supervisor {
 impl AsyncHandler<StopChildren> for Supervisor {
     type Reply = ();
     async fn handle(&mut self, _stop: StopChildren, cx: &mut Context<Self>) {
+        self.is_stopping = true;
         self.terminate_from(0).await;
         cx.set_unfinished(false);
     }
@@ -390,6 +394,9 @@ pub enum SupervisorError {
     /// The child did not start.
     #[error("the child did not start: {0}")]
     Start(String),
+    /// It stops gracefully, and starts no child any more.
+    #[error("the supervisor is stopping")]
+    Stopping,
 }
 
 /// A child, as [`ActorRef::which_children`] describes it.
@@ -492,9 +499,20 @@ impl ActorRef<Supervisor> {
     }
 }
 
+impl Supervisor {
+    /// A request that was queued when a graceful stop began is handled after the children's end.
+    fn check_running(&self) -> Result<(), SupervisorError> {
+        if self.is_stopping {
+            return Err(SupervisorError::Stopping);
+        }
+        Ok(())
+    }
+}
+
 impl AsyncHandler<StartChild> for Supervisor {
     type Reply = Result<AnyActorRef, SupervisorError>;
     async fn handle(&mut self, request: StartChild, cx: &mut Context<Self>) -> Self::Reply {
+        self.check_running()?;
         if let Some(index) = self.position(&request.0.terms.id) {
             let running = self.children[index].actor.clone();
             return Err(running.map_or(SupervisorError::AlreadyPresent, SupervisorError::Running));
@@ -526,6 +544,7 @@ impl AsyncHandler<TerminateChild> for Supervisor {
 impl AsyncHandler<RestartChild> for Supervisor {
     type Reply = Result<AnyActorRef, SupervisorError>;
     async fn handle(&mut self, request: RestartChild, cx: &mut Context<Self>) -> Self::Reply {
+        self.check_running()?;
         let index = self.position(&request.0).ok_or(SupervisorError::NotFound)?;
         if let Some(running) = &self.children[index].actor {
             return Err(SupervisorError::Running(running.clone()));

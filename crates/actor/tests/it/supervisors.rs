@@ -490,3 +490,34 @@ fn a_child_keeps_its_name_across_restarts() {
         );
     }
 }
+
+/// A request that is handled after the stop has begun starts nothing.
+#[test]
+fn a_supervisor_that_stops_starts_no_child() {
+    let (system, wakes) = (system(), Arc::default());
+    let log = Log::default();
+    let supervisor = Supervisor::one_for_one()
+        .child(log.spec("a", Permanent).shutdown(Shutdown::Infinity))
+        .child(log.spec("b", Transient));
+    let supervisor = started(&system, supervisor);
+    exit(&child(&supervisor, "b"), Stop);
+    let gate = hold(&child(&supervisor, "a"));
+    let mut terminates = supervisor.terminate_child("a").into_future();
+    assert!(poll_once(&mut terminates, &wakes).is_pending());
+    suspended(&supervisor);
+    let mut starts = supervisor
+        .start_child(log.spec("c", Permanent))
+        .into_future();
+    let mut restarts = supervisor.restart_child("b").into_future();
+    assert!(poll_once(&mut starts, &wakes).is_pending());
+    assert!(poll_once(&mut restarts, &wakes).is_pending());
+    supervisor.stop_gracefully();
+    gate.open();
+    assert_eq!(block_on(terminates), Ok(Ok(())));
+    let reply = block_on(starts).expect("a reply");
+    assert_eq!(reply, Err(SupervisorError::Stopping));
+    let reply = block_on(restarts).expect("a reply");
+    assert_eq!(reply, Err(SupervisorError::Stopping));
+    assert_eq!(ended(&supervisor).reason, ExitReason::Drained);
+    assert_eq!(log.text(), "+a +b -b -a");
+}
