@@ -20,7 +20,7 @@ pub enum Restart {
     /// Every exit. The default.
     #[default]
     Permanent,
-    /// Abnormal exits.
+    /// Abnormal exits, except that of a [`Supervisor`] that gave up ([`crate::ExitReason::RestartLimit`]).
     Transient,
     /// None. Once it has terminated, the supervisor forgets it.
     Temporary,

@@ -25,7 +25,7 @@ use crate::{
     span::SenderSpan,
     start,
     system::System,
-    termination::Terminated,
+    termination::{ExitReason, Terminated},
 };
 
 /// An actor's request to stop itself.
@@ -319,13 +319,22 @@ impl<A: Actor> Context<A> {
     /// panic, the handler's reply is delivered and the message counts as handled. Of several errors of one handler the
     /// first counts; it also overrides a stop. An async handler continues until its future is complete.
     pub fn fail(&mut self, error: impl fmt::Display) {
+        self.fail_with(ExitReason::Failed, error);
+    }
+
+    /// [`Context::fail`] of a supervisor after too many restarts.
+    pub(crate) fn give_up(&mut self, error: impl fmt::Display) {
+        self.fail_with(ExitReason::RestartLimit, error);
+    }
+
+    fn fail_with(&mut self, exit: ExitReason, error: impl fmt::Display) {
         if self.stop == Some(StopRequest::Fail) {
             return;
         }
         // Formatted before the lock is taken.
         let reason = format!("{error:#}");
         let mut relations = self.cell().core().lock_relations();
-        relations.get_or_insert_default().failure = Some(reason);
+        relations.get_or_insert_default().failure = Some((reason, exit));
         drop(relations);
         self.stop = Some(StopRequest::Fail);
     }

@@ -84,14 +84,13 @@ impl<A: Actor> Body<A> {
             return;
         }
         let mut relations = cell.core().lock_relations();
-        let reason = relations.as_mut().and_then(|it| it.failure.take());
+        let failure = relations.as_mut().and_then(|it| it.failure.take());
         drop(relations);
-        self.fail(
-            cell,
-            handled,
-            FailureKind::Error,
-            reason.unwrap_or_default(),
-        );
+        let (reason, exit) = failure.unwrap_or((String::new(), ExitReason::Failed));
+        self.fail(cell, handled, FailureKind::Error, reason);
+        if self.life == Life::Stopping(ExitReason::Failed) {
+            self.life = Life::Stopping(exit);
+        }
     }
 
     /// The actor failed, or a child escalated its failure: supervision decides. `handled` is the message whose handler

@@ -18,7 +18,7 @@ use crate::{
     start::StartWaiter,
     supervision::FailureKind,
     sync::{AtomicU64, Ordering},
-    termination::Terminated,
+    termination::{ExitReason, Terminated},
 };
 
 /// The owner of a watch on an actor's termination.
@@ -49,8 +49,9 @@ pub(crate) struct Relations {
     pub(crate) watchers: Vec<(Watcher, OnEnd)>,
     /// Notices to be handled before messages, such as terminations of watched actors: at most one per watch.
     pub(crate) notices: VecDeque<Envelope>,
-    /// The reason that [`crate::Context::fail`] was given, until the handler returns.
-    pub(crate) failure: Option<String>,
+    /// The reason that [`crate::Context::fail`] was given, until the handler returns, and how the actor ends if its
+    /// supervision stops it.
+    pub(crate) failure: Option<(String, ExitReason)>,
     /// Failures of children and linked actors, at most one of each.
     pub(crate) failures: Vec<(FailureKind, String)>,
     pub(crate) timers: HashSet<TimerKey>,

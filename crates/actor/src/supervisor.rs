@@ -4,7 +4,7 @@
 //!   started ──> Boot: starts the children in order, each after the one before has started ──> started for its waiters
 //!                 │ a start fails: terminates the started ones in reverse order, and fails
 //!   Terminated of a child ──> by restart kind and strategy: terminates siblings in reverse order, starts in order
-//!                 │ more restarts than the intensity: terminates all in reverse order, and fails
+//!                 │ more restarts than the intensity: terminates all in reverse order, and gives up
 //!   graceful stop ──> StopChildren: terminates all in reverse order, and stops
 //! ```
 //!
@@ -37,7 +37,7 @@ use crate::{
     relations::{self, Watcher},
     reply::deadline_after,
     supervision::saturating_ns,
-    termination::Terminated,
+    termination::{ExitReason, Terminated},
 };
 
 /// Which siblings a restart concerns.
@@ -156,8 +156,8 @@ impl Supervisor {
         Self::new(Strategy::RestForOne)
     }
 
-    /// At most so many restarts within `period`; the next one terminates all children and fails the supervisor.
-    /// Default: 1 within 5 s. A restart of several siblings counts once, and each attempt at a start counts.
+    /// At most so many restarts within `period`. The next one terminates all children, and the supervisor fails with
+    /// [`ExitReason::RestartLimit`]: a permanent supervisor is restarted by its own, a transient one is not. Default: 1 within 5 s. A restart of several siblings counts once, and each attempt at a start counts.
     pub fn intensity(mut self, restarts: u32, period: Duration) -> Self {
         self.limit = RestartLimit {
             max: restarts,
@@ -272,7 +272,7 @@ impl Supervisor {
         }
         let id = self.children[index].terms.id.clone();
         self.terminate_from(0).await;
-        cx.fail(format!(
+        cx.give_up(format!(
             "more than {} restarts within {:?}: child \"{id}\": {last_error}",
             self.limit.max,
             Duration::from_nanos(self.limit.within_ns),
@@ -358,7 +358,10 @@ impl AsyncHandler<Terminated> for Supervisor {
         let terms = self.children[index].terms.clone();
         let is_restarted = match terms.restart {
             Restart::Permanent => true,
-            Restart::Transient => ended.reason.is_abnormal(),
+            // Children do not restart themselves, so the limit is that of a supervisor: OTP's reason `shutdown`.
+            Restart::Transient => {
+                ended.reason.is_abnormal() && ended.reason != ExitReason::RestartLimit
+            }
             Restart::Temporary => false,
         };
         if is_restarted {

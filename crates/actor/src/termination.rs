@@ -14,7 +14,7 @@ pub enum ExitReason {
     Panicked,
     /// It failed with an error ([`crate::Context::fail`], or a start that failed), and its supervision stopped it.
     Failed,
-    /// It exceeded its restart limit.
+    /// It exceeded its restart limit, or its children the intensity of a [`crate::Supervisor`].
     RestartLimit,
     /// It failed, and the failure was escalated to its parent.
     Escalated,

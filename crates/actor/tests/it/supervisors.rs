@@ -191,7 +191,7 @@ fn more_restarts_than_the_intensity_fail_the_supervisor() {
                 });
             }
         }
-        assert_eq!(ended(&supervisor).reason, ExitReason::Failed);
+        assert_eq!(ended(&supervisor).reason, ExitReason::RestartLimit);
         assert!(log.text().ends_with("+a +b -b"), "{}", log.text());
     }
 }
@@ -260,7 +260,7 @@ fn a_restart_that_fails_is_tried_again_within_the_intensity() {
     ended(&recovers);
     let fails = tree(1..9);
     exit(&child(&fails, "b"), Panic);
-    assert_eq!(ended(&fails).reason, ExitReason::Failed);
+    assert_eq!(ended(&fails).reason, ExitReason::RestartLimit);
     assert!(log.text().ends_with("+a +b !b !b !b -a"), "{}", log.text());
 }
 
@@ -295,7 +295,7 @@ fn a_tree_starts_in_depth_first_order_and_stops_in_reverse() {
     // The inner supervisor gives up, and the outer one restarts it.
     let first = reference.get().expect("it runs");
     exit(&child(&first, "c"), Panic);
-    assert_eq!(ended(&first).reason, ExitReason::Failed);
+    assert_eq!(ended(&first).reason, ExitReason::RestartLimit);
     log.wait("+a +b +c +d -b +b +c");
     eventually("it runs", || reference.get().is_some_and(|it| it != first));
     finish_failed(&system);
@@ -520,4 +520,40 @@ fn a_supervisor_that_stops_starts_no_child() {
     assert_eq!(reply, Err(SupervisorError::Stopping));
     assert_eq!(ended(&supervisor).reason, ExitReason::Drained);
     assert_eq!(log.text(), "+a +b -b -a");
+}
+
+/// A supervisor that gives up "terminates all the child processes and then itself" with the reason `shutdown`, and
+/// shutdown is no abnormal exit: "a transient child process is restarted only if it terminates abnormally, that is, with
+/// an exit reason other than normal, shutdown, or {shutdown,Term}".
+#[test]
+fn a_nested_supervisor_that_gives_up_is_restarted_only_if_it_is_permanent() {
+    let system = system();
+    for (kind, then) in [
+        (Permanent, " +b"),
+        (Transient, " (kept)"),
+        (Temporary, " (forgotten)"),
+    ] {
+        let (log, reference) = (Log::default(), ChildRef::new());
+        let inner = log.clone();
+        let nested = ChildSpec::new("nested", move || {
+            let supervisor = Supervisor::one_for_one().intensity(0, HOUR);
+            supervisor.child(inner.spec("b", Permanent))
+        });
+        let nested = nested.restart(kind).reference(&reference);
+        let supervisor = started(&system, Supervisor::one_for_one().child(nested));
+        let first = reference.get().expect("it runs");
+        exit(&child(&first, "b"), Panic);
+        assert_eq!(ended(&first).reason, ExitReason::RestartLimit);
+        let counts = supervisor.count_children().wait().expect("a reply");
+        match (counts.specs, counts.active) {
+            (1, 0) => log.0.push("(kept)".to_owned()),
+            (0, 0) => log.0.push("(forgotten)".to_owned()),
+            running => assert_eq!(running, (1, 1), "{kind:?}"),
+        }
+        assert_eq!(log.text(), format!("+b{then}"), "{kind:?}");
+        supervisor.stop_gracefully();
+        ended(&supervisor);
+    }
+    // Other exits of a transient one are as those of any child; a linked actor fails with it.
+    assert!(ExitReason::RestartLimit.is_abnormal());
 }
