@@ -247,10 +247,17 @@ impl Supervisor {
     }
 
     /// Restarts a child that has terminated, and its siblings by the strategy, until it succeeds or was tried too
-    /// often.
+    /// often. During a shutdown of the system nothing can be spawned: then the child does not run any more, and its
+    /// siblings go on until the shutdown stops the supervisor.
     async fn restart(&mut self, mut index: usize, cx: &mut Context<Self>) {
         let mut last_error = "it terminated".to_owned();
-        while self.history.record(clock::now_ns()) {
+        loop {
+            if is_shutting_down(cx) {
+                return;
+            }
+            if !self.history.record(clock::now_ns()) {
+                break;
+            }
             let started = match self.strategy {
                 Strategy::OneForOne => {
                     let started = self.start(index, cx).await;
@@ -325,7 +332,11 @@ impl AsyncHandler<Boot> for Supervisor {
         if let Err((index, error)) = self.start_from(0, cx).await {
             let id = self.children[index].terms.id.clone();
             self.terminate_from(0).await;
-            cx.fail(format!("child \"{id}\": {error}"));
+            if is_shutting_down(cx) {
+                cx.stop();
+            } else {
+                cx.fail(format!("child \"{id}\": {error}"));
+            }
             return;
         }
         cx.complete_start();
@@ -594,6 +605,11 @@ impl Handler<CountChildren> for Supervisor {
             workers: self.children.len() - supervisors,
         }
     }
+}
+
+/// Whether the system spawns no further actors.
+fn is_shutting_down(cx: &Context<Supervisor>) -> bool {
+    cx.core().system.is_shutting_down()
 }
 
 /// Waits until the actor has terminated.

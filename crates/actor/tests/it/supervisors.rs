@@ -557,3 +557,69 @@ fn a_nested_supervisor_that_gives_up_is_restarted_only_if_it_is_permanent() {
     // Other exits of a transient one are as those of any child; a linked actor fails with it.
     assert!(ExitReason::RestartLimit.is_abnormal());
 }
+
+/// During a shutdown no actor can be spawned: a supervisor keeps what it has until it is told to stop.
+#[test]
+fn a_shutdown_restarts_no_child_and_fails_no_supervisor() {
+    for strategy in [
+        Supervisor::one_for_one as fn() -> _,
+        Supervisor::one_for_all,
+        Supervisor::rest_for_one,
+    ] {
+        let system = system();
+        let log = Log::default();
+        let supervisor = strategy()
+            .child(log.spec("a", Permanent))
+            .child(log.spec("b", Permanent));
+        let supervisor = started(&system, supervisor);
+        let [a, b] = ["a", "b"].map(|id| child(&supervisor, id));
+        // Spawned later, so it is stopped before the supervisor.
+        let (last, _) = probe(&system);
+        let gate = hold(&last);
+        let shutdown = shut_down(&system, LIMIT);
+        eventually("the shutdown has begun", || {
+            system.spawn_with(SpawnOptions::new(), Probe::default).err()
+                == Some(SpawnError::ShuttingDown)
+        });
+        exit(&a, Stop);
+        let counts = supervisor.count_children().wait().expect("a reply");
+        assert_eq!((counts.specs, counts.active), (2, 1));
+        assert!(b.is_alive());
+        gate.open();
+        let report = shutdown.join().expect("it returns");
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!(ended(&supervisor).reason, ExitReason::Drained);
+        assert_eq!(log.text(), "+a +b -a -b");
+    }
+}
+
+/// A supervisor whose start a shutdown overtakes stops; it has not failed.
+#[test]
+fn a_shutdown_during_a_supervisors_start_is_clean() {
+    let system = system();
+    let log = Log::default();
+    let (gate, opened) = (Gate::default(), Mutex::new(None::<Gate>));
+    *opened.lock().expect("free") = Some(gate.clone());
+    let slow = log.clone();
+    let slow = ChildSpec::new("a", move || {
+        if let Some(gate) = opened.lock().expect("free").take() {
+            gate.pass();
+        }
+        slow.probe("a")
+    });
+    let supervisor = Supervisor::one_for_one()
+        .child(slow)
+        .child(log.spec("b", Permanent));
+    let supervisor = system.spawn(supervisor);
+    gate.wait_arrived(1);
+    let shutdown = shut_down(&system, LIMIT);
+    eventually("the shutdown has begun", || {
+        system.spawn_with(SpawnOptions::new(), Probe::default).err()
+            == Some(SpawnError::ShuttingDown)
+    });
+    gate.open();
+    let report = shutdown.join().expect("it returns");
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(supervisor.wait_started().wait(), Err(StartError::Exited));
+    assert_eq!(log.text(), "+a -a");
+}
