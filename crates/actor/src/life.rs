@@ -121,7 +121,8 @@ impl<A: Actor> Body<A> {
             core.shed_consumed(lane, interrupted.type_name, ShedReason::HandlerPanicked);
         }
         core.system.report(&failure);
-        if !std::mem::take(&mut self.has_started) {
+        let has_started = std::mem::take(&mut self.has_started);
+        if !has_started {
             self.tell_started(core, &Err(failure.reason.clone()));
         }
         // SAFETY: this thread runs the actor, and no handler or future borrows the context now.
@@ -145,6 +146,10 @@ impl<A: Actor> Body<A> {
                 self.stop(core, ExitReason::Panicked);
             }
             Directive::Restart | Directive::Stop => self.stop(core, ExitReason::Failed),
+        }
+        if !has_started && self.is_stopping() {
+            let mut relations = core.lock_relations();
+            relations.get_or_insert_default().start_error = Some(failure.reason.into());
         }
     }
 
@@ -433,7 +438,9 @@ fn announce(core: &Core, reason: ExitReason) {
         let mut relations = core.lock_relations();
         // Under the lock: a watcher that was added before is called below.
         core.set_ended(reason);
-        relations.take()
+        let taken = relations.take();
+        *relations = taken.as_ref().and_then(|it| it.only_start_error());
+        taken
     };
     core.waiters.close();
     if let Some(parent) = core.parent() {
@@ -456,7 +463,10 @@ fn announce(core: &Core, reason: ExitReason) {
         catch_panic::drop(relations.notices);
         catch_panic::drop(relations.on_drain);
         for waiter in relations.start_waiters {
-            catch_panic::drop(waiter);
+            match &relations.start_error {
+                Some(error) => _ = catch_panic::call(|| drop(waiter.send(Err(error.to_string())))),
+                None => catch_panic::drop(waiter),
+            }
         }
     }
     core.system.ended.add(1);

@@ -57,10 +57,23 @@ pub(crate) struct Relations {
     pub(crate) timers: HashSet<TimerKey>,
     /// Told the outcome of the next start.
     pub(crate) start_waiters: Vec<StartWaiter>,
+    /// The error of the start that terminated the actor. It outlives the actor, for those who ask later.
+    pub(crate) start_error: Option<Box<str>>,
     #[cfg(feature = "futures")]
     pub(crate) streams: crate::attach::Streams,
     /// Becomes a notice when a graceful stop begins.
     pub(crate) on_drain: Option<Envelope>,
+}
+
+impl Relations {
+    /// What is left of them after the actor's end.
+    pub(crate) fn only_start_error(&self) -> Option<Box<Self>> {
+        let start_error = self.start_error.clone()?;
+        Some(Box::new(Self {
+            start_error: Some(start_error),
+            ..Self::default()
+        }))
+    }
 }
 
 /// A number for [`Watcher::Thread`].

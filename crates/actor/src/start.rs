@@ -6,8 +6,11 @@
 //! **No waiter is forgotten.** A waiter is added under the lock of the relations, and only while the actor has not
 //! terminated; then [`START_WAITERS`] is signalled. The run that takes the signal tells the waiters if the actor has
 //! started. Otherwise it sets a flag, and the run tells them after the next start, or fails them with the error. The
-//! termination takes the relations under the same lock, which drops the waiters that are left. A signal that comes
+//! termination takes the relations under the same lock, and tells or drops the waiters that are left. A signal that comes
 //! after the run has taken the signals is still pending when the run ends, so another run follows.
+//!
+//! **The error of a start does not depend on when a caller asks.** If it terminates the actor, it is kept in the relations
+//! before the termination, and stays there until the last reference is dropped. Nothing else is stored for a start.
 
 use std::{
     error::Error,
@@ -39,7 +42,7 @@ pub enum StartError {
     /// whether it starts again.
     #[error("the actor did not start: {0}")]
     Failed(String),
-    /// It has terminated.
+    /// It has terminated, not because of its start.
     #[error("the actor has terminated")]
     Exited,
     /// [`Start::wait`] in a handler would have blocked the last thread that could run other actors: see
@@ -66,11 +69,11 @@ pub(crate) fn fallible<A: Actor, E: fmt::Display>(
 }
 
 impl Core {
-    /// Adds a caller who waits for the start; drops it if the actor has terminated.
+    /// Adds a caller who waits for the start. If the actor has terminated, tells it the error of the start, or drops it.
     fn add_start_waiter(&self, waiter: StartWaiter) {
         // Declared before the lock, so that it is dropped after it: its drop may run user code.
         let mut waiter = Some(waiter);
-        {
+        let error = {
             let mut relations = self.lock_relations();
             if self.end_reason().is_none() {
                 let waiters = &mut relations.get_or_insert_default().start_waiters;
@@ -80,9 +83,12 @@ impl Core {
                 }
                 waiters.extend(waiter.take());
             }
-        }
-        if waiter.is_none() {
-            self.signal(START_WAITERS);
+            relations.as_ref().and_then(|it| it.start_error.clone())
+        };
+        match (waiter, error) {
+            (None, _) => self.signal(START_WAITERS),
+            (Some(waiter), Some(error)) => drop(waiter.send(Err(error.into()))),
+            (Some(_), None) => {}
         }
     }
 
@@ -111,7 +117,8 @@ impl<A: Actor> ActorRef<A> {
     /// if it has started before.
     ///
     /// A failed start is reported to the callers who wait for it, and then to the actor's supervision. If that restarts
-    /// the actor, a later call waits for the next attempt. An actor that waits here for itself waits for ever.
+    /// the actor, a later call waits for the next attempt. If the failed start terminates it, a later call returns the
+    /// same error. An actor that waits here for itself waits for ever.
     ///
     /// ```
     /// use freeboard_actor::{Actor, SpawnOptions, StartError, System};

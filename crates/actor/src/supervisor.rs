@@ -36,6 +36,7 @@ use crate::{
     core_ref::CoreRef,
     relations::{self, Watcher},
     reply::deadline_after,
+    start::StartError,
     supervision::saturating_ns,
     termination::{ExitReason, Terminated},
 };
@@ -193,13 +194,15 @@ impl Supervisor {
     async fn start(&mut self, index: usize, cx: &Context<Self>) -> Result<AnyActorRef, String> {
         let child = &mut self.children[index];
         let actor = (child.spawn)(cx).map_err(|error| error.to_string())?;
-        if let Err(error) = actor.wait_started().await {
-            actor.stop();
-            exited(&actor).await;
-            return Err(error.to_string());
+        match actor.wait_started().await {
+            // One that has terminated since is an exit, not an error of the start: the watch tells it.
+            Ok(()) | Err(StartError::Exited) => cx.watch_any(&actor),
+            Err(error) => {
+                actor.stop();
+                exited(&actor).await;
+                return Err(error.to_string());
+            }
         }
-        // After its start: an exit before it is an error of the start.
-        cx.watch_any(&actor);
         child.actor = Some(actor.clone());
         Ok(actor)
     }

@@ -136,6 +136,40 @@ fn a_start_that_is_awaited_from_its_beginning_returns_the_first_error() {
     assert_eq!(ended(&limited).reason, ExitReason::RestartLimit);
 }
 
+/// It does not matter whether the caller or the actor is faster.
+#[test]
+fn the_error_of_a_start_outlives_the_actor() {
+    let system = system();
+    let fails = || Err::<Probe, _>("no file");
+    let escalates = SpawnOptions::new().supervision(Supervision::escalate());
+    let limited = SpawnOptions::new().supervision(at_once().limit(2, LIMIT));
+    for options in [SpawnOptions::new(), escalates, limited] {
+        let actor = system.try_spawn_with(options, fails).expect("valid");
+        ended(&actor);
+        for _ in 0..2 {
+            assert_eq!(actor.wait_started().wait(), failed("no file"));
+        }
+    }
+    let panics = system.spawn(Probe {
+        on_started: Some(Box::new(|_| panic!("a panic"))),
+        ..Probe::default()
+    });
+    ended(&panics);
+    assert_eq!(block_on(panics.wait_started()), failed("a panic"));
+    // A start that a restart has made good is no error of the end, and neither is a later failure.
+    let options = SpawnOptions::new().supervision(at_once().limit(1, LIMIT));
+    let mut starts = 0;
+    let once = system.try_spawn_with(options, move || {
+        starts += 1;
+        (starts > 1).then(Probe::default).ok_or("not yet")
+    });
+    let once = once.expect("valid");
+    eventually("it has started", || once.wait_started().wait().is_ok());
+    act(&once, |_| panic!("on purpose"));
+    ended(&once);
+    assert_eq!(once.wait_started().wait(), Err(StartError::Exited));
+}
+
 #[test]
 fn an_escalated_start_fails_the_parent() {
     let system = system();

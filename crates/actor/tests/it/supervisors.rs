@@ -221,11 +221,11 @@ fn a_child_that_does_not_start_fails_the_supervisor_at_its_start() {
         .child(log.spec("d", Permanent));
     let supervisor = system.spawn(supervisor);
     let error = supervisor.wait_started().wait();
-    assert!(
-        matches!(error, Err(StartError::Failed(_) | StartError::Exited)),
-        "{error:?}"
-    );
+    let no_file = "child \"c\": the actor did not start: no file";
+    let no_file = Err(StartError::Failed(no_file.to_owned()));
+    assert_eq!(error, no_file);
     assert_eq!(ended(&supervisor).reason, ExitReason::Failed);
+    assert_eq!(supervisor.wait_started().wait(), no_file);
     assert_eq!(log.text(), "+a +b !c -b -a");
     let twice = Supervisor::one_for_one()
         .child(log.spec("a", Permanent))
@@ -235,6 +235,24 @@ fn a_child_that_does_not_start_fails_the_supervisor_at_its_start() {
         .children_max(0)
         .child(log.spec("a", Permanent));
     assert_eq!(ended(&system.spawn(many)).reason, ExitReason::Failed);
+}
+
+/// A child that ends as soon as it has started is one that has started: its exit counts, not an error of the start.
+#[test]
+fn a_child_that_ends_at_once_has_started() {
+    let system = system();
+    for _ in 0..500 {
+        let brief = ChildSpec::new("brief", || Probe {
+            on_started: Some(Box::new(Context::stop)),
+            ..Probe::default()
+        });
+        let supervisor = Supervisor::one_for_one().child(brief.restart(Transient));
+        let supervisor = started(&system, supervisor);
+        eventually("its end is known", || {
+            let counts = supervisor.count_children().wait();
+            counts.expect("a reply").active == 0
+        });
+    }
 }
 
 /// A start that fails at a restart is tried again, and each attempt counts.
