@@ -152,7 +152,8 @@ impl Supervision {
         self
     }
 
-    /// At most `restarts` within `time`; the failure after that stops the actor.
+    /// At most `restarts` within `time`; the failure after that stops the actor. The time must be above 0, and the
+    /// restarts at most [`freeboard_flow::RESTARTS_MAX`].
     #[must_use]
     pub fn limit(mut self, restarts: u32, time: Duration) -> Self {
         self.limit.max = restarts;

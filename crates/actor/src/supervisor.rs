@@ -158,7 +158,10 @@ impl Supervisor {
     }
 
     /// At most so many restarts within `period`. The next one terminates all children, and the supervisor fails with
-    /// [`ExitReason::RestartLimit`]: a permanent supervisor is restarted by its own, a transient one is not. Default: 1 within 5 s. A restart of several siblings counts once, and each attempt at a start counts.
+    /// [`ExitReason::RestartLimit`]: a permanent supervisor is restarted by its own, a transient one is not.
+    /// Default: 1 within 5 s. A restart of several siblings counts once, and each attempt at a start counts.
+    ///
+    /// More than [`freeboard_flow::RESTARTS_MAX`] restarts, or a period of 0, fail its start.
     pub fn intensity(mut self, restarts: u32, period: Duration) -> Self {
         self.limit = RestartLimit {
             max: restarts,
@@ -326,6 +329,10 @@ impl AsyncHandler<Boot> for Supervisor {
         let mut seen = std::collections::HashSet::new();
         if let Some(twice) = ids.clone().find(|id| !seen.insert(*id)) {
             cx.fail(format!("two children have the id \"{twice}\""));
+            return;
+        }
+        if let Err(error) = self.limit.validate() {
+            cx.fail(error);
             return;
         }
         if self.children.len() > self.children_max {

@@ -127,6 +127,9 @@ pub enum ConfigError {
     /// A back-off with the factor 0.
     #[error("back-off factor is 0, it must be at least 1")]
     BackoffFactorZero,
+    /// A restart limit with a time of 0: it would allow every restart.
+    #[error("time of the restart limit is 0, it must be above 0")]
+    RestartTimeZero,
     /// A restart limit above [`RESTARTS_MAX`].
     #[error("restart limit is {max}, it must be at most {RESTARTS_MAX}")]
     RestartsTooMany {

@@ -10,19 +10,22 @@ use crate::error::{ConfigError, RESTARTS_MAX};
 pub struct RestartLimit {
     /// The most restarts within the time; 0 allows none.
     pub max: u32,
-    /// The length of the time, in nanoseconds.
+    /// The length of the time, in nanoseconds; at least 1.
     pub within_ns: u64,
 }
 
 impl RestartLimit {
-    /// Checks the number of restarts.
+    /// Checks the number of restarts and the time.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::RestartsTooMany`] above [`RESTARTS_MAX`].
+    /// [`ConfigError::RestartsTooMany`] above [`RESTARTS_MAX`], [`ConfigError::RestartTimeZero`].
     pub const fn validate(&self) -> Result<(), ConfigError> {
         if self.max > RESTARTS_MAX {
             return Err(ConfigError::RestartsTooMany { max: self.max });
+        }
+        if self.within_ns == 0 {
+            return Err(ConfigError::RestartTimeZero);
         }
         Ok(())
     }

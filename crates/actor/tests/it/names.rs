@@ -111,7 +111,11 @@ fn bad_options_are_refused() {
     let nine = [LaneConfig::default(); 9];
     let backoff = Supervision::restart().backoff(LIMIT, Duration::ZERO);
     let backoff = SpawnOptions::new().supervision(backoff);
-    for options in [bounded(0), lanes(&[]), lanes(&nine), backoff] {
+    let limit = |restarts, time| {
+        SpawnOptions::new().supervision(Supervision::restart().limit(restarts, time))
+    };
+    let (many, always) = (limit(1_025, LIMIT), limit(1, Duration::ZERO));
+    for options in [bounded(0), lanes(&[]), lanes(&nine), backoff, many, always] {
         let spawned = system.spawn_with(options, Probe::default);
         assert!(matches!(spawned, Err(SpawnError::Options(_))));
     }

@@ -235,6 +235,25 @@ fn a_child_that_does_not_start_fails_the_supervisor_at_its_start() {
         .children_max(0)
         .child(log.spec("a", Permanent));
     assert_eq!(ended(&system.spawn(many)).reason, ExitReason::Failed);
+    // Intensities out of range start no child.
+    for (restarts, period, error) in [
+        (
+            1,
+            Duration::ZERO,
+            "time of the restart limit is 0, it must be above 0",
+        ),
+        (
+            1_025,
+            HOUR,
+            "restart limit is 1025, it must be at most 1024",
+        ),
+    ] {
+        let supervisor = Supervisor::one_for_one().intensity(restarts, period);
+        let supervisor = system.spawn(supervisor.child(log.spec("z", Permanent)));
+        let failed = Err(StartError::Failed(error.to_owned()));
+        assert_eq!(supervisor.wait_started().wait(), failed);
+    }
+    assert!(!log.text().contains('z'));
 }
 
 /// A child that ends as soon as it has started is one that has started: its exit counts, not an error of the start.

@@ -132,6 +132,14 @@ fn an_absurd_limit_keeps_memory_bounded() {
         limit.validate(),
         Err(ConfigError::RestartsTooMany { max: u32::MAX })
     );
+    let limit_of_no_time = RestartLimit {
+        max: 0,
+        within_ns: 0,
+    };
+    assert_eq!(
+        limit_of_no_time.validate(),
+        Err(ConfigError::RestartTimeZero)
+    );
     let mut history = RestartHistory::new(limit);
     assert!(history.is_empty());
     let allowed = (0..5_000).filter(|&now_ns| history.record(now_ns)).count();
