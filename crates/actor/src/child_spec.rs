@@ -161,7 +161,8 @@ impl<A: Actor> ChildSpec<A> {
         self
     }
 
-    /// Its exit may terminate the supervisor: see [`crate::AutoShutdown`]. Without effect on permanent children.
+    /// Its exit may terminate the supervisor: see [`crate::AutoShutdown`]. Without effect on permanent children, and in
+    /// supervisors with [`crate::AutoShutdown::Never`]; OTP refuses both.
     pub fn significant(mut self) -> Self {
         self.terms.is_significant = true;
         self

@@ -53,6 +53,7 @@ mod shutdown;
 mod snapshot;
 mod starting;
 mod supervision;
+mod supervisor_requests;
 mod supervisors;
 mod tell;
 mod testing;

@@ -4,14 +4,14 @@ use crate::common::*;
 
 use Restart::{Permanent, Temporary, Transient};
 
-const HOUR: Duration = Duration::from_secs(3_600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Starts (`+id`) and ends (`-id`) in their order; an actor that fails has no end.
 #[derive(Clone, Default)]
-struct Log(Notes<String>);
+pub(crate) struct Log(pub(crate) Notes<String>);
 
 impl Log {
-    fn probe(&self, id: &str) -> Probe {
+    pub(crate) fn probe(&self, id: &str) -> Probe {
         let note = |sign: char| -> Option<Script> {
             let (log, text) = (self.clone(), format!("{sign}{id}"));
             Some(Box::new(move |_| log.0.push(text)))
@@ -23,16 +23,16 @@ impl Log {
         }
     }
 
-    fn spec(&self, id: &'static str, restart: Restart) -> ChildSpec<Probe> {
+    pub(crate) fn spec(&self, id: &'static str, restart: Restart) -> ChildSpec<Probe> {
         let log = self.clone();
         ChildSpec::new(id, move || log.probe(id)).restart(restart)
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.0.all().join(" ")
     }
 
-    fn wait(&self, wanted: &str) {
+    pub(crate) fn wait(&self, wanted: &str) {
         let deadline = soon();
         while self.text() != wanted {
             assert!(
@@ -45,14 +45,14 @@ impl Log {
     }
 }
 
-fn started(system: &System, supervisor: Supervisor) -> ActorRef<Supervisor> {
+pub(crate) fn started(system: &System, supervisor: Supervisor) -> ActorRef<Supervisor> {
     let supervisor = system.spawn(supervisor);
     assert_eq!(supervisor.wait_started().wait(), Ok(()));
     supervisor
 }
 
 /// The actor of a child, which runs.
-fn child(supervisor: &ActorRef<Supervisor>, id: &str) -> ActorRef<Probe> {
+pub(crate) fn child(supervisor: &ActorRef<Supervisor>, id: &str) -> ActorRef<Probe> {
     let children = supervisor.which_children().wait().expect("a reply");
     let found = children.into_iter().find(|child| child.id == id);
     let actor = found.and_then(|child| child.actor);
@@ -61,7 +61,7 @@ fn child(supervisor: &ActorRef<Supervisor>, id: &str) -> ActorRef<Probe> {
 
 /// How a child terminates by itself.
 #[derive(Debug, Clone, Copy)]
-enum Exit {
+pub(crate) enum Exit {
     Panic,
     Error,
     Stop,
@@ -70,7 +70,7 @@ enum Exit {
 
 use Exit::{Drain, Error, Panic, Stop};
 
-fn exit(actor: &ActorRef<Probe>, how: Exit) {
+pub(crate) fn exit(actor: &ActorRef<Probe>, how: Exit) {
     act(actor, move |cx| match how {
         Panic => panic!("on purpose"),
         Error => cx.fail("on purpose"),
@@ -197,7 +197,7 @@ fn more_restarts_than_the_intensity_fail_the_supervisor() {
 }
 
 /// Starts `id` except in these attempts, counted from 0.
-fn flaky(log: &Log, id: &'static str, fails: Range<u64>) -> ChildSpec<Probe> {
+pub(crate) fn flaky(log: &Log, id: &'static str, fails: Range<u64>) -> ChildSpec<Probe> {
     let (log, attempts) = (log.clone(), AtomicU64::new(0));
     ChildSpec::fallible(id, move || {
         if fails.contains(&attempts.fetch_add(1, Ordering::SeqCst)) {
@@ -252,6 +252,7 @@ fn a_child_that_does_not_start_fails_the_supervisor_at_its_start() {
         let supervisor = system.spawn(supervisor.child(log.spec("z", Permanent)));
         let failed = Err(StartError::Failed(error.to_owned()));
         assert_eq!(supervisor.wait_started().wait(), failed);
+        ended(&supervisor);
     }
     assert!(!log.text().contains('z'));
 }
@@ -381,70 +382,6 @@ fn children_are_shut_down_as_their_specifications_say() {
 }
 
 #[test]
-fn children_come_and_go() {
-    let system = system();
-    let log = Log::default();
-    let supervisor = started(&system, Supervisor::one_for_one().children_max(2));
-    let started = supervisor
-        .start_child(log.spec("a", Permanent))
-        .wait()
-        .expect("a reply");
-    let a = started.expect("it starts");
-    let again = supervisor
-        .start_child(log.spec("a", Permanent))
-        .wait()
-        .expect("a reply");
-    assert_eq!(again, Err(SupervisorError::Running(a.clone())));
-    assert_eq!(
-        supervisor.delete_child("a").wait(),
-        Ok(Err(SupervisorError::Running(a.clone())))
-    );
-    assert_eq!(
-        supervisor.restart_child("a").wait(),
-        Ok(Err(SupervisorError::Running(a.clone())))
-    );
-    let fails = supervisor
-        .start_child(flaky(&log, "b", 0..1))
-        .wait()
-        .expect("a reply");
-    assert!(matches!(fails, Err(SupervisorError::Start(_))), "{fails:?}");
-    assert!(
-        supervisor
-            .start_child(log.spec("c", Temporary))
-            .wait()
-            .is_ok_and(|it| it.is_ok())
-    );
-    let full = supervisor
-        .start_child(log.spec("d", Permanent))
-        .wait()
-        .expect("a reply");
-    assert_eq!(full, Err(SupervisorError::Full(2)));
-    assert_eq!(supervisor.terminate_child("a").wait(), Ok(Ok(())));
-    assert!(!a.is_alive());
-    let present = supervisor
-        .start_child(log.spec("a", Permanent))
-        .wait()
-        .expect("a reply");
-    assert_eq!(present, Err(SupervisorError::AlreadyPresent));
-    let b = supervisor
-        .restart_child("a")
-        .wait()
-        .expect("a reply")
-        .expect("it starts");
-    assert!(b != a && b.is_alive());
-    // A temporary one is forgotten.
-    assert_eq!(supervisor.terminate_child("c").wait(), Ok(Ok(())));
-    assert_eq!(
-        supervisor.terminate_child("c").wait(),
-        Ok(Err(SupervisorError::NotFound))
-    );
-    assert_eq!(supervisor.terminate_child("a").wait(), Ok(Ok(())));
-    assert_eq!(supervisor.delete_child("a").wait(), Ok(Ok(())));
-    assert_eq!(supervisor.which_children().wait(), Ok(Vec::new()));
-    assert_eq!(log.text(), "+a !b +c -a +a -c -a");
-}
-
-#[test]
 fn significant_children_terminate_the_supervisor() {
     let system = system();
     for (auto, ends_after) in [
@@ -526,37 +463,6 @@ fn a_child_keeps_its_name_across_restarts() {
                 .is_ok_and(|it| it.active == 1)
         );
     }
-}
-
-/// A request that is handled after the stop has begun starts nothing.
-#[test]
-fn a_supervisor_that_stops_starts_no_child() {
-    let (system, wakes) = (system(), Arc::default());
-    let log = Log::default();
-    let supervisor = Supervisor::one_for_one()
-        .child(log.spec("a", Permanent).shutdown(Shutdown::Infinity))
-        .child(log.spec("b", Transient));
-    let supervisor = started(&system, supervisor);
-    exit(&child(&supervisor, "b"), Stop);
-    let gate = hold(&child(&supervisor, "a"));
-    let mut terminates = supervisor.terminate_child("a").into_future();
-    assert!(poll_once(&mut terminates, &wakes).is_pending());
-    suspended(&supervisor);
-    let mut starts = supervisor
-        .start_child(log.spec("c", Permanent))
-        .into_future();
-    let mut restarts = supervisor.restart_child("b").into_future();
-    assert!(poll_once(&mut starts, &wakes).is_pending());
-    assert!(poll_once(&mut restarts, &wakes).is_pending());
-    supervisor.stop_gracefully();
-    gate.open();
-    assert_eq!(block_on(terminates), Ok(Ok(())));
-    let reply = block_on(starts).expect("a reply");
-    assert_eq!(reply, Err(SupervisorError::Stopping));
-    let reply = block_on(restarts).expect("a reply");
-    assert_eq!(reply, Err(SupervisorError::Stopping));
-    assert_eq!(ended(&supervisor).reason, ExitReason::Drained);
-    assert_eq!(log.text(), "+a +b -b -a");
 }
 
 /// A supervisor that gives up "terminates all the child processes and then itself" with the reason `shutdown`, and
