@@ -190,6 +190,12 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
         (self.to, self.lane, self.msg)
     }
 
+    /// The future of an ask whose thread blocks until it is ready, or drops it.
+    pub(crate) fn into_blocking_future(self) -> AskFuture<A, M, R> {
+        let deadline_ns = self.deadline_ns();
+        self.begin(deadline_ns, true)
+    }
+
     fn begin(self, deadline_ns: u64, is_blocking: bool) -> AskFuture<A, M, R> {
         let (sender, receiver) = oneshot::channel();
         let slot = ReplySlot {

@@ -12,7 +12,7 @@ use std::{
 use super::{Group, Members};
 use crate::{
     actor::{Actor, Message},
-    ask::AskFuture,
+    ask::{Ask, AskFuture},
     block,
     error::AskError,
     receives::Receives,
@@ -106,26 +106,25 @@ impl<A: Receives<M>, M: Message + Clone> AskAll<'_, A, M> {
                 unawaited: 0,
             };
         };
-        let mut asking = self.into_future();
+        let mut asking = self.begin(Ask::into_blocking_future);
         let outcome = block::until(NO_DEADLINE_NS, |context| {
             Pin::new(&mut asking).poll(context)
         });
         outcome.unwrap_or_else(|_| asking.give_up())
     }
-}
 
-impl<A: Receives<M>, M: Message + Clone> IntoFuture for AskAll<'_, A, M> {
-    type Output = Replies<A::Reply, M>;
-    type IntoFuture = AskAllFuture<A, M>;
-
-    fn into_future(self) -> Self::IntoFuture {
+    /// Nothing is sent before the future's first poll.
+    fn begin(
+        self,
+        begin: impl Fn(Ask<A, M, A::Reply>) -> AskFuture<A, M, A::Reply>,
+    ) -> AskAllFuture<A, M> {
         let asks = self.members.iter().map(|member| {
             let ask = member.ask(self.msg.clone()).lane(self.lane);
             let ask = match self.timeout {
                 None => ask,
                 Some(timeout) => ask.timeout(timeout),
             };
-            Some(ask.into_future())
+            Some(begin(ask))
         });
         let asks: Vec<_> = asks.collect();
         // All are due at first: the first poll sends them.
@@ -144,6 +143,15 @@ impl<A: Receives<M>, M: Message + Clone> IntoFuture for AskAll<'_, A, M> {
                 unawaited: 0,
             }),
         }
+    }
+}
+
+impl<A: Receives<M>, M: Message + Clone> IntoFuture for AskAll<'_, A, M> {
+    type Output = Replies<A::Reply, M>;
+    type IntoFuture = AskAllFuture<A, M>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.begin(Ask::into_future)
     }
 }
 

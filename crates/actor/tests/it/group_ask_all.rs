@@ -105,3 +105,58 @@ fn a_panic_in_one_member_costs_its_reply_alone() {
     assert_eq!(indices(&replies.replies), [0, 2]);
     assert!(matches!(replies.errors[..], [(1, AskError::Shed)]));
 }
+
+/// Asks back the actor that asks its group.
+struct AskBack(ActorRef<Probe>);
+
+impl Actor for AskBack {}
+
+impl Handler<u64> for AskBack {
+    type Reply = String;
+    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) -> String {
+        format!("{:?}", self.0.ask(number).wait())
+    }
+}
+
+#[test]
+fn a_handler_that_waits_is_in_a_circle_as_with_any_ask() {
+    let system = system();
+    let (asker, _) = probe(&system);
+    let back = asker.clone();
+    let group = system
+        .spawn_group(GroupOptions::new(1), move |_| AskBack(back.clone()))
+        .expect("valid");
+    let replies = within(&asker, move |_| group.ask_all(7).wait());
+    // The ask whose edge comes last closes it.
+    let text = format!("{replies:?}");
+    assert!(text.contains("AskBack"), "{text}");
+}
+
+#[test]
+fn a_handler_that_waits_does_not_wait_for_its_own_outbox() {
+    let system = system();
+    let notes = Notes::default();
+    let made = notes.clone();
+    let options = GroupOptions::new(2).member(bounded(1));
+    let group = system.spawn_group(options, move |_| Probe {
+        notes: made.clone(),
+        ..Probe::default()
+    });
+    let group = group.expect("valid");
+    let (asker, _) = probe(&system);
+    let gate = hold(&group.members()[0]);
+    let (asked, opened, replies) = (group.clone(), gate.clone(), Notes::default());
+    let noted = replies.clone();
+    act_async(&asker, move |_| {
+        Box::pin(async move {
+            let member = &asked.members()[0];
+            // The second one goes into the outbox.
+            tell_all(member, 1..3);
+            opened.open();
+            noted.push(asked.ask_all(7).wait());
+        })
+    });
+    assert!(replies.wait_len(1)[0].is_complete());
+    finish(&system);
+    notes.check_all([1, 2, 7, 7]);
+}
