@@ -81,6 +81,7 @@ impl<A: Actor> Group<A> {
                 Ok(member) => actors.push(member),
                 Err(error) => {
                     let kept = group.members().len();
+                    actors[kept..].iter().for_each(release_name);
                     actors[kept..].iter().for_each(ActorRef::stop);
                     return Err(error.into());
                 }
@@ -88,13 +89,9 @@ impl<A: Actor> Group<A> {
         }
         let removed = actors.split_off(members);
         group.membership.replace(actors);
+        // Before the next resize, which may claim them.
+        removed.iter().for_each(release_name);
         drop(resizing);
-        for member in &removed {
-            let core = member.cell().core();
-            if let Some(name) = member.name() {
-                core.system.names.release(name, core.id());
-            }
-        }
         let cores = removed.iter().map(|it| it.cell().core_ref().clone());
         retire(cores.collect());
         self.inner.members_changed();
@@ -112,5 +109,13 @@ impl<A: Actor> GroupInner<A> {
                 .spawn_with(options, parent, None, Some(start::infallible(factory)))
         };
         self.spawner.spawn(self.name.as_deref(), index, spawn)
+    }
+}
+
+/// Another member may get the name, although this one has not terminated yet.
+fn release_name<A: Actor>(member: &ActorRef<A>) {
+    if let Some(name) = member.name() {
+        let core = member.cell().core();
+        core.system.names.release(name, core.id());
     }
 }

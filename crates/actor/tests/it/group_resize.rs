@@ -193,6 +193,35 @@ fn names_pass_to_the_next_member_of_an_index_and_a_taken_one_changes_nothing() {
 }
 
 #[test]
+fn resizes_at_the_same_time_find_the_names_free() {
+    let system = system();
+    let (group, _) = group_of(&system, GroupOptions::new(2).name("shard"));
+    thread::scope(|scope| {
+        for members in [1, 2, 3, 4] {
+            let group = &group;
+            scope.spawn(move || {
+                for round in 0..200 {
+                    let resized = group.resize(1 + (members + round) % 4);
+                    assert!(resized.is_ok(), "{resized:?} in round {round}");
+                }
+            });
+        }
+    });
+    // A failed one frees those that it has claimed.
+    group.resize(1).expect("valid");
+    let taken = SpawnOptions::new().name("shard/3");
+    let other = system.spawn_with(taken, Probe::default).expect("free");
+    let refused = SpawnError::NameTaken("shard/3".to_owned());
+    for _ in 0..100 {
+        assert_eq!(group.resize(4), Err(GroupError::Spawn(refused.clone())));
+    }
+    assert_eq!(system.whereis::<Probe>("shard/1"), None);
+    other.stop();
+    ended(&other);
+    assert_eq!(group.resize(4), Ok(Vec::new()));
+}
+
+#[test]
 fn added_members_are_children_of_the_same_parent() {
     let system = system();
     let (parent, _) = probe(&system);
