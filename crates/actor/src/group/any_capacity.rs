@@ -151,11 +151,7 @@ impl<A: Actor> Group<A> {
         A: Receives<M>,
     {
         let reply = NoReplyUntil {
-            deadline_ns: if A::TELLS_EXPIRE {
-                current::deadline_ns()
-            } else {
-                NO_DEADLINE_NS
-            },
+            deadline_ns: current::inherited_deadline_ns::<A>(),
         };
         SendAny {
             group: self.clone(),
