@@ -128,7 +128,14 @@ fn measure<R, M>(admitted: Option<&Admitted>, outcome: &Result<R, AskError<M>>) 
 fn is_refusal<R, M>(outcome: &Result<R, AskError<M>>) -> bool {
     matches!(
         outcome,
-        Err(AskError::Full(_) | AskError::Closed(_) | AskError::NoLane(_) | AskError::NoThread(_))
+        Err(AskError::Full(_)
+            | AskError::Closed(_)
+            | AskError::NoLane(_)
+            | AskError::NoThread(_)
+            | AskError::Circle {
+                unsent: Some(_),
+                ..
+            })
     )
 }
 

@@ -83,27 +83,40 @@ fn the_ask_that_closes_a_circle_fails_at_once_with_the_names() {
 #[test]
 fn an_ask_that_waits_for_capacity_returns_its_message() {
     let system = system();
-    let asked = system
-        .spawn_once(bounded(1), Probe::default())
-        .expect("valid");
-    let (asker, _) = probe(&system);
-    let (gate, errors, outcomes) = (hold(&asker), Notes::default(), Notes::default());
-    let (to, noted) = (asked.clone(), errors.clone());
-    act_async(&asker, move |_| {
-        Box::pin(async move { noted.push(to.ask(7_u64).await.expect_err("a circle")) })
-    });
-    asked
-        .tell(ask_on([asker.clone()].into(), outcomes.clone()))
-        .expect("alive");
-    eventually("it asks", || asker.depth() == 3);
-    asked.tell(1_u64).expect("capacity");
-    gate.open();
-    let error = errors.wait_len(1).remove(0);
-    assert!(
-        matches!(&error, AskError::Circle { circle, .. } if circle.actors()[0].id == asker.id())
-    );
-    assert_eq!(error.into_inner(), Some(7));
-    assert_eq!(outcomes.wait_len(1), [Ok(())]);
+    for is_routed in [false, true] {
+        let options = GroupOptions::new(1).member(bounded(1));
+        let group = system.spawn_group(options, |_| Probe::default());
+        let group = group.expect("valid");
+        let asked = group.members()[0].clone();
+        let (asker, _) = probe(&system);
+        let (gate, errors, outcomes) = (hold(&asker), Notes::default(), Notes::default());
+        let (to, noted) = (group.clone(), errors.clone());
+        act_async(&asker, move |_| {
+            Box::pin(async move {
+                let reply = if is_routed {
+                    to.any().ask(7_u64).await
+                } else {
+                    to.members()[0].ask(7_u64).await
+                };
+                noted.push(reply.expect_err("a circle"));
+            })
+        });
+        asked
+            .tell(ask_on([asker.clone()].into(), outcomes.clone()))
+            .expect("alive");
+        eventually("it asks", || asker.depth() == 3);
+        asked.tell(1_u64).expect("capacity");
+        gate.open();
+        let error = errors.wait_len(1).remove(0);
+        assert!(
+            matches!(&error, AskError::Circle { circle, .. } if circle.actors()[0].id == asker.id())
+        );
+        assert_eq!(error.into_inner(), Some(7));
+        assert_eq!(outcomes.wait_len(1), [Ok(())]);
+        let counts = &group.snapshot().members[0];
+        let routed = u64::from(is_routed);
+        assert_eq!((counts.routed, counts.refused), (routed, routed));
+    }
 }
 
 /// While a muted actor waits for the lane of an actor, that one asks it: it is not muted, and replies.
