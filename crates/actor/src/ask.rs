@@ -72,7 +72,7 @@ impl TimeLimit {
 
     /// The deadline on that clock of a message that is sent now, with the limit `unset` if this is none.
     #[inline]
-    fn deadline_ns(self, unset: Option<Duration>) -> u64 {
+    pub(crate) fn deadline_ns(self, unset: Option<Duration>) -> u64 {
         match self {
             Self::Unset => deadline_after(unset),
             Self::After(timeout) => deadline_after(Some(timeout)),

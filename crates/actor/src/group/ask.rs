@@ -8,14 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_meter::clock;
-
 use super::{
     limiter::Admitted,
     route::{Delivery, Limited, Route},
 };
 use crate::{
-    actor::Message,
+    actor::{Actor, Message},
     ask::{Ask, AskFuture, TimeLimit},
     error::AskError,
     metered::InFlight,
@@ -41,20 +39,23 @@ struct Terms {
 }
 
 impl Terms {
-    /// The ask to the delivery's current member, with the remaining time.
+    /// The terms of an ask that begins now: one deadline, however many members it is offered to.
+    fn begun<A: Actor>(self, delivery: &Delivery<'_, A>) -> Self {
+        let unset = delivery.member().cell().core().system.ask_timeout;
+        Self {
+            limit: TimeLimit::AtNs(self.limit.deadline_ns(unset)),
+            ..self
+        }
+    }
+
+    /// The ask to the delivery's current member.
     fn ask<A: Receives<M>, M: Message>(
         self,
         delivery: &Delivery<'_, A>,
         msg: M,
-        started: Instant,
     ) -> Ask<A, M, A::Reply> {
         let ask = delivery.member().ask(msg).lane(self.lane);
-        ask.limited(match self.limit {
-            TimeLimit::After(timeout) => {
-                TimeLimit::After(timeout.saturating_sub(clock::now() - started))
-            }
-            limit => limit,
-        })
+        ask.limited(self.limit)
     }
 }
 
@@ -96,14 +97,14 @@ impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
     /// # Errors
     /// [`AskError`]; a message that was not accepted comes back in it.
     pub fn wait(self) -> Result<A::Reply, AskError<M>> {
-        let started = clock::now();
         let mut delivery = self.route.begin();
+        let terms = self.terms.begun(&delivery);
         let mut msg = self.msg;
         let Ok(admitted) = self.route.admit(self.terms.lane) else {
             return Err(AskError::Full(msg));
         };
         loop {
-            match self.terms.ask(&delivery, msg, started).wait() {
+            match terms.ask(&delivery, msg).wait() {
                 Err(AskError::Closed(refused)) if delivery.pass() => msg = refused,
                 outcome => {
                     measure(admitted.as_ref(), &outcome);
@@ -144,11 +145,11 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
     type IntoFuture = GroupAskFuture<'g, A, M>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let started = clock::now();
         let delivery = self.route.begin();
+        let terms = self.terms.begun(&delivery);
         let (asking, admitted) = match self.route.admit(self.terms.lane) {
             Ok(admitted) => {
-                let ask = self.terms.ask(&delivery, self.msg, started);
+                let ask = terms.ask(&delivery, self.msg);
                 (Asking::Sent(ask.into_future()), admitted)
             }
             Err(Limited) => (Asking::Refused(Some(self.msg)), None),
@@ -157,8 +158,7 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
             asking,
             admitted,
             delivery,
-            terms: self.terms,
-            started,
+            terms,
         }
     }
 }
@@ -171,7 +171,6 @@ pub struct GroupAskFuture<'g, A: Receives<M>, M: Message> {
     admitted: Option<Admitted>,
     delivery: Delivery<'g, A>,
     terms: Terms,
-    started: Instant,
 }
 
 enum Asking<A: Receives<M>, M: Message> {
@@ -207,7 +206,7 @@ impl<A: Receives<M>, M: Message> Future for GroupAskFuture<'_, A, M> {
             };
             match Pin::new(&mut *asking).poll(context) {
                 Poll::Ready(Err(AskError::Closed(msg))) if this.delivery.pass() => {
-                    let ask = this.terms.ask(&this.delivery, msg, this.started);
+                    let ask = this.terms.ask(&this.delivery, msg);
                     this.asking = Asking::Sent(ask.into_future());
                 }
                 Poll::Ready(outcome) => {

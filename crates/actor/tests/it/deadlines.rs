@@ -65,6 +65,34 @@ fn a_system_has_a_timeout_for_asks_without_one() {
     assert_eq!(notes.all(), [4, 5]);
 }
 
+#[test]
+fn an_ask_of_a_group_that_moves_on_keeps_the_deadline_that_it_began_with() {
+    let builder = System::builder().ask_timeout(2 * SHORT);
+    let system = testing::TestSystem::build(0, builder).expect("valid");
+    let options = GroupOptions::new(2).member(bounded(1));
+    let group = system.spawn_group(options, |_| Probe::default());
+    let group = group.expect("valid options");
+    for member in &group.members() {
+        act_async(member, |_| Box::pin(pending()));
+        system.run_until_idle();
+        member.tell(0_u64).expect("capacity");
+    }
+    let mut asking = group.any().ask(7).into_future();
+    let wakes = Arc::default();
+    assert!(poll_once(&mut asking, &wakes).is_pending());
+    system.advance(SHORT);
+    group.members()[0].stop();
+    system.run_until_idle();
+    assert!(poll_once(&mut asking, &wakes).is_pending());
+    system.advance(SHORT);
+    let full = Err(AskError::Full(7));
+    assert_eq!(poll_once(&mut asking, &wakes), Poll::Ready(full));
+    group.stop();
+    system.run_until_idle();
+    system.forget_dead_letters();
+    system.finish();
+}
+
 /// Asks the probe to run a function in a handler with this deadline; returns its result.
 #[track_caller]
 fn within_until<R: Send + 'static>(
@@ -155,6 +183,7 @@ fn tells_to_an_actor_whose_every_message_counts_do_not_expire() {
         block_on(to.send(3)).expect("accepted");
         to.ask(4).tell().expect("accepted");
         group.any().tell(5).expect("accepted");
+        block_on(group.send_any(9)).expect("accepted");
         dams.iter()
             .zip(6..)
             .for_each(|(dam, number)| dam.tell(number).expect("accepted"));
@@ -183,7 +212,6 @@ const SENDS: [SendFn; 7] = [
 ];
 
 #[test]
-        block_on(group.send_any(9)).expect("accepted");
 fn tells_inherit_the_deadline() {
     let system = system();
     let (actor, _) = probe(&system);
