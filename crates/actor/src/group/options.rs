@@ -77,13 +77,17 @@ impl GroupOptions {
     }
 
     /// Limits the messages and asks in flight, sent by [`Group::route`] or [`Group::any`], by their latency: the group
-    /// refuses what would only queue. A message counts until it is handled or shed; an ask until its caller has the
-    /// reply or gives up. Beyond the limit a message comes back at once ([`crate::TellError::Full`],
-    /// [`crate::AskError::Full`]).
+    /// refuses what would only queue. A message counts until it is handled or shed; an ask until its caller takes the
+    /// reply or gives up. So a caller that keeps the future of an ask without polling it keeps its place in flight, also
+    /// after the reply and the deadline: poll it, or drop it. Beyond the limit a message comes back at once
+    /// ([`crate::TellError::Full`], [`crate::AskError::Full`]).
     ///
     /// Lane 0 may use the whole limit, each lower lane half of what the lane above it may use, at least 1: urgent
-    /// messages are refused last. No sender waits: [`crate::Route::send`] is refused by a full lane, too. The limit does
-    /// not apply to [`Group::broadcast`], [`Group::ask_all`] and [`Group::send_any`].
+    /// messages are refused last. No sender waits: [`crate::Route::send`] is refused by a full lane, too.
+    ///
+    /// [`Group::broadcast`], [`Group::ask_all`], [`Group::send_any`], [`Group::tell_any`] and messages to a member
+    /// directly are neither limited nor counted: the first two go to all members or fail in part, and the next two wait
+    /// for capacity by design.
     pub fn adaptive(mut self, limit: AdaptiveLimit) -> Self {
         self.limit = Some(limit);
         self

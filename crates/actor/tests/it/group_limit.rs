@@ -67,9 +67,17 @@ fn urgent_messages_are_refused_last() {
     assert_eq!(snapshot.limited, Some(16 + 1 + 16 + 4));
     assert_eq!(snapshot.members[0].refused, 37);
     assert_eq!(snapshot.members[0].routed, 37 + 8);
+    // These are neither limited nor counted.
+    assert_eq!(scene.group.broadcast(&7_u64).accepted, 1);
+    assert_eq!(scene.group.tell_any(7), Ok(()));
+    assert_eq!(block_on(scene.group.send_any(7)), Ok(()));
+    let mut asking = scene.group.ask_all(7).into_future();
+    assert!(poll_once(&mut asking, &Arc::default()).is_pending());
+    assert_eq!(scene.in_flight(), 8);
     gate.open();
+    assert!(block_on(asking).is_complete());
     scene.check_none_in_flight();
-    assert_eq!(scene.notes.len(), 8);
+    assert_eq!(scene.notes.len(), 12);
     let text = render(&scene.system.snapshot());
     assert!(text.contains("\nfreeboard_group_limit{"), "{text}");
     finish(&scene.system);
