@@ -435,7 +435,10 @@ impl<A: Actor> Context<A> {
         let Some(mut pending) = cx.asks.take() else {
             return;
         };
-        pending.timer = None;
+        // Perhaps another one: it was set while this notice was queued.
+        if let Some((timer, _)) = pending.timer.take() {
+            cx.cancel(timer);
+        }
         let now_ns = clock::now_ns();
         let mut next_ns = NO_DEADLINE_NS;
         for (_, ask) in &mut pending.asks {

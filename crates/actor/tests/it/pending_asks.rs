@@ -1,6 +1,7 @@
 //! Asks whose replies come as messages: each has exactly one outcome, and none waits in a thread.
 
 use crate::common::*;
+use freeboard_actor::testing;
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -363,4 +364,37 @@ fn the_handler_of_a_reply_has_the_deadline_of_the_one_that_asked() {
     });
     known.wait_len(3);
     assert_eq!(known.all(), [true, true, false]);
+}
+
+#[test]
+fn an_actor_has_one_timer_for_its_asks() {
+    const MS: Duration = Duration::from_millis(1);
+    testing::each_seed(0..20, |system| {
+        let (asker, _) = probe(system);
+        let (asked, _) = probe(system);
+        act_async(&asked, |_| Box::pin(pending()));
+        let outcomes = Notes::default();
+        let (to, noted) = (asked.clone(), outcomes.clone());
+        act(&asker, move |cx| {
+            for timeout in [10 * MS, 100 * MS] {
+                let ask = to.ask(1).timeout(timeout);
+                cx.ask_with(ask, note(&noted)).expect("accepted");
+            }
+        });
+        system.run_until_idle();
+        // The timer fires while a handler runs, which then asks with a deadline that has passed before it.
+        let (to, noted) = (asked.clone(), outcomes.clone());
+        let script = Act(Box::new(move |cx| {
+            let waited = without_deadline(|| to.ask(2).timeout(20 * MS).wait());
+            assert_eq!(waited, Err(AskError::Expired));
+            cx.ask(&to, 3, note(&noted)).expect("accepted");
+        }));
+        asker.ask(script).timeout(5 * MS).tell().expect("accepted");
+        system.advance(150 * MS);
+        assert_eq!(outcomes.all(), vec![Err(AskError::Expired); 3]);
+        let trace = system.trace();
+        let last = trace.iter().filter(|step| step.time == 100 * MS);
+        let timers = last.filter(|step| step.to_string().ends_with("timer"));
+        assert_eq!(timers.count(), 1);
+    });
 }
