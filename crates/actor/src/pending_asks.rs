@@ -43,6 +43,7 @@ use crate::{
     error::{AskError, TellError},
     receives::Receives,
     reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplyPort, has_passed},
+    span::SenderSpan,
 };
 
 /// The default bound of an actor's pending asks.
@@ -72,9 +73,11 @@ struct PendingAsk {
     into_message: Box<dyn Any + Send>,
     /// On the clock; [`NO_DEADLINE_NS`] without a deadline, and once the notice of its expiry is queued.
     expires_ns: u64,
-    expired: fn(Ticket) -> Envelope,
+    expired: fn(Ticket, SenderSpan) -> Envelope,
     /// Of the message whose handler asked: the handler of the reply has it, too.
     inherited_ns: u64,
+    /// In which it asked: the parent of the outcome's span.
+    span: SenderSpan,
 }
 
 /// An actor's asks that are not answered yet.
@@ -96,7 +99,7 @@ impl PendingAsks {
         &mut self,
         into_message: Box<dyn Any + Send>,
         expires_ns: u64,
-        expired: fn(Ticket) -> Envelope,
+        expired: fn(Ticket, SenderSpan) -> Envelope,
     ) -> Ticket {
         let entry = self.asks.vacant_entry();
         let ticket = Ticket(self.next << INDEX_BITS | entry.key() as u64);
@@ -107,6 +110,7 @@ impl PendingAsks {
             expires_ns,
             expired,
             inherited_ns: current::deadline_ns(),
+            span: SenderSpan::current(),
         });
         ticket
     }
@@ -136,6 +140,8 @@ enum NoAnswer {
 struct Answer<R> {
     ticket: Ticket,
     result: Result<R, NoAnswer>,
+    #[cfg_attr(not(feature = "spans"), expect(dead_code, reason = "nobody asks"))]
+    span: SenderSpan,
 }
 
 /// The reply port of [`Context::ask`]: queues a notice with the asking actor, once.
@@ -144,14 +150,19 @@ pub(crate) struct AnswerPort<R: Send + 'static> {
     asker: Option<CoreRef>,
     ticket: Ticket,
     deadline_ns: u64,
+    span: SenderSpan,
     notice: fn(Answer<R>) -> Envelope,
 }
 
 impl<R: Send + 'static> AnswerPort<R> {
     fn send(&mut self, result: Result<R, NoAnswer>) {
         if let Some(asker) = self.asker.take() {
-            let ticket = self.ticket;
-            asker.notify((self.notice)(Answer { ticket, result }));
+            let answer = Answer {
+                ticket: self.ticket,
+                result,
+                span: mem::replace(&mut self.span, SenderSpan::none()),
+            };
+            asker.notify((self.notice)(answer));
         }
     }
 }
@@ -216,7 +227,13 @@ where
         },
         coalesce_key: |_| None,
         #[cfg(feature = "spans")]
-        take_span: |_| crate::span::SenderSpan::none(),
+        take_span: |payload| {
+            // SAFETY: the route was made for this type; the caller sees to it that the payload is there, and its own.
+            unsafe {
+                let answer = payload_at::<Answer<R>>(payload).cast_mut();
+                (&raw mut (*answer).span).replace(SenderSpan::none())
+            }
+        },
         message_type: TypeId::of::<Result<R, NoAnswer>>,
         message_type_name: std::any::type_name::<N>,
     };
@@ -226,9 +243,12 @@ where
         unsafe { Envelope::new(Self::ROUTE, answer) }
     }
 
-    fn expired(ticket: Ticket) -> Envelope {
-        let result = Err(NoAnswer::Expired);
-        Self::notice(Answer { ticket, result })
+    fn expired(ticket: Ticket, span: SenderSpan) -> Envelope {
+        Self::notice(Answer {
+            ticket,
+            result: Err(NoAnswer::Expired),
+            span,
+        })
     }
 
     /// # Safety
@@ -274,8 +294,8 @@ impl<A: Actor> Context<A> {
     /// [`ActorRef::tell`]: if the lane is full, it goes into the outbox.
     ///
     /// If this returns `Ok`, `into_message` is called exactly once, by this actor and ahead of its queued messages (after
-    /// at least one of them in each run): with the reply, with [`AskError::Shed`] if there will be none, or with [`AskError::Expired`] at the deadline
-    /// (see [`Ask`]; for one of its own use [`Context::ask_with`]). It is not called if this actor stops, fails or
+    /// at least one of them in each run): with the reply, with [`AskError::Shed`] if there will be none, or with
+    /// [`AskError::Expired`] at the deadline (see [`Ask`]; for one of its own use [`Context::ask_with`]). It is not called if this actor stops, fails or
     /// restarts first; a reply to a former life is dropped. A graceful stop waits for the outcome.
     ///
     /// ```
@@ -398,6 +418,7 @@ impl<A: Actor> Context<A> {
             asker: Some(CoreRef::of(self.cell().core())),
             ticket,
             deadline_ns,
+            span: SenderSpan::current(),
             notice: AnswerRoute::<(A, M, B::Reply, F, N)>::notice,
         };
         to.offer_with(lane, msg, port, OnFull::Wait)
@@ -444,7 +465,8 @@ impl<A: Actor> Context<A> {
         for (_, ask) in &mut pending.asks {
             if ask.expires_ns <= now_ns {
                 ask.expires_ns = NO_DEADLINE_NS;
-                cx.cell().core().notify((ask.expired)(ask.ticket));
+                let span = mem::replace(&mut ask.span, SenderSpan::none());
+                cx.cell().core().notify((ask.expired)(ask.ticket, span));
             }
             next_ns = next_ns.min(ask.expires_ns);
         }

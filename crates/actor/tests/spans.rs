@@ -362,6 +362,31 @@ fn the_sender_s_span_is_the_parent_of_the_handler_s() {
 }
 
 #[test]
+fn the_span_that_asks_or_attaches_is_the_parent_of_what_comes_back() {
+    log();
+    let system = system_of(1);
+    let [(asker, outcomes), (asked, _), (silent, _)] = [(); 3].map(|()| probe(&system));
+    act_async(&silent, |_| Box::pin(pending()));
+    let (to, nobody) = (asked.clone(), silent.clone());
+    act(&asker, move |cx| {
+        cx.ask(&to, 1_u64, |_| 2_u64).expect("accepted");
+        let ask = nobody.ask(3_u64).timeout(Duration::from_millis(1));
+        cx.ask_with(ask, |_| 4_u64).expect("accepted");
+        cx.attach(futures_util::stream::iter([5_u64]), |number| number);
+    });
+    outcomes.wait_len(3);
+    silent.stop();
+    finish(&system);
+    let acted = Some(only(&asker, type_name::<Act>()).id);
+    // Besides the notices that wake a stream and look for expired asks.
+    let back = seen(asker.id().get()).into_iter();
+    let back = back.filter(|it| it.fields["message_type"] == type_name::<u64>());
+    let parents: Vec<_> = back.map(|it| it.parent).collect();
+    assert_eq!(parents, [acted; 3]);
+    assert_eq!(only(&asked, type_name::<u64>()).parent, acted);
+}
+
+#[test]
 fn an_async_handler_passes_its_span_on() {
     log();
     let system = system_of(1);
