@@ -318,7 +318,28 @@ impl MailboxLane {
     #[inline]
     pub(crate) unsafe fn is_ready(&self) -> bool {
         // SAFETY: the thread that runs the actor is the only consumer.
-        unsafe { on_queue!(self, |queue| queue.is_ready()) }
+        let is_ready = unsafe { on_queue!(self, |queue| queue.is_ready()) };
+        if !is_ready {
+            // SAFETY: the caller's promise.
+            unsafe { self.found_none() };
+        }
+        is_ready
+    }
+
+    /// Nothing was found to pop: if the lane is empty, and sheds by age, its law learns it.
+    ///
+    /// # Safety
+    /// The caller runs the actor.
+    #[inline]
+    pub(crate) unsafe fn found_none(&self) {
+        // SAFETY: the thread that runs the actor is the only consumer, and the only one that uses the law.
+        unsafe {
+            if let Some(law) = self.age_law()
+                && self.queued() == 0
+            {
+                (*law.get()).empty();
+            }
+        }
     }
 
     /// Publishes the consumer's progress to senders. Returns the remaining depth.

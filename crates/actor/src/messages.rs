@@ -102,7 +102,11 @@ impl<A: Actor> Body<A> {
             // SAFETY: this thread runs the actor.
             match unsafe { batch.lane.pop_in_place() } {
                 Popped::Pending => return Pause::Pending,
-                Popped::Empty => return Pause::Empty,
+                Popped::Empty => {
+                    // SAFETY: as above.
+                    unsafe { batch.lane.found_none() };
+                    return Pause::Empty;
+                }
                 Popped::Value(envelope, mark) => {
                     let taken = self.handle(cell, budget.label(), 0, envelope, mark);
                     batch.handled += u64::from(taken == Taken::Handled);

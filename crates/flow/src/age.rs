@@ -14,7 +14,7 @@
 //! folly's `Codel` (Maurer, "Fail at Scale", ACM Queue 2015; `folly/executors/Codel.cpp`): while overloaded, shed each
 //! message that waited longer than the *slough time*, twice the target. Two differences from folly:
 //!
-//! - One message that waited no longer than the target ends the overload, as in the RFC.
+//! - One message that waited no longer than the target ends the overload, as in the RFC. So does an empty queue.
 //! - The first message of an interval may be shed, so that handlers that take longer than an interval shed too.
 
 use crate::admission::ShedReason;
@@ -66,6 +66,21 @@ impl CoDel {
         self.is_overloaded &= waited_ns > self.target_ns;
     }
 
+    /// The queue was found empty, so it does not stand: as in the RFC, the interval begins anew.
+    ///
+    /// ```
+    /// use freeboard_flow::CoDel;
+    ///
+    /// let mut codel = CoDel::new(5, 100);
+    /// assert!(!codel.sheds(8, 0));
+    /// codel.empty();
+    /// assert!(!codel.sheds(11, 3_600_000_000_000));
+    /// ```
+    pub const fn empty(&mut self) {
+        self.waited_min_ns = 0;
+        self.is_overloaded = false;
+    }
+
     /// Whether a queue has stood for an interval, and still does.
     #[must_use]
     pub const fn is_overloaded(&self) -> bool {
@@ -114,6 +129,13 @@ impl AgeLaw {
             codel.observe(waited_ns, now_ns);
         }
         self.judge_again(waited_ns)
+    }
+
+    /// The lane was found empty.
+    pub const fn empty(&mut self) {
+        if let Self::CoDel(codel) = self {
+            codel.empty();
+        }
     }
 
     /// Decides by the last observation, on any message of the lane.
