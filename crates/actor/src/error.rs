@@ -101,7 +101,8 @@ pub enum AskError<M> {
     Shed,
     /// The handler would wait for ever: the asked actor waits, directly or through others, for the reply of the asking
     /// one. At once, also if one of these asks has a deadline. The message is not handled, unless its handler has begun;
-    /// if its asker still waited for capacity, it comes back. An actor that awaits several asks at the same time is in no circle.
+    /// if its asker still waited for capacity, it comes back. An actor that awaits several asks at the same time is in no
+    /// circle, from the second one on: the first that it polls may still fail so.
     #[error("the actors ask each other in a circle: {circle}")]
     Circle {
         /// The actors.

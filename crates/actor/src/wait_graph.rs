@@ -22,7 +22,8 @@
 //! replied before it added its edge: if the ask is still awaited then, it was awaited all the time, and the circle was
 //! closed. Otherwise there was no circle, and the reply, if any, has woken the asker.
 //!
-//! **An actor that awaits several asks at once** has no ask edge, because it may continue after one of them.
+//! **An actor that awaits several asks at once** has no ask edge, because it may continue after one of them. While it has
+//! polled only the first one, it has that edge.
 //!
 //! A walk is as long as the chain of waiting actors behind the target: two reads if the target does not wait.
 //!
