@@ -133,7 +133,8 @@ fn a_full_lane_refuses_requests() {
 fn a_request_that_is_late_or_given_up_starts_no_child() {
     let system = system();
     let log = Log::default();
-    let starts: [fn(Ask<Supervisor, StartChild, Result<AnyActorRef, SupervisorError>>); 2] = [
+    type Start = Ask<Supervisor, StartChild, Result<AnyActorRef, SupervisorError>>;
+    let starts: [fn(Start); 2] = [
         |late| {
             let reply = late.timeout(Duration::from_nanos(1)).wait();
             assert!(matches!(reply, Err(AskError::Expired)), "{reply:?}");
