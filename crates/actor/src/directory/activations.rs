@@ -71,7 +71,7 @@ struct Entry<A: Actor> {
     epoch: u64,
     /// It starts when these have terminated.
     after: Vec<CoreRef>,
-    /// An actor whose save has failed, for this activation instead of a load.
+    /// May hold an actor whose save has failed, for this activation instead of a load.
     kept: SharedKept<A>,
     /// Messages accepted when it was last swept.
     accepted: u64,
@@ -79,11 +79,20 @@ struct Entry<A: Actor> {
     used_ns: u64,
 }
 
-/// The actor of a failed save, until the activation that gets it has started or ended.
+/// The actor of a failed save, on its way to the next activation of the key. The present activation of a key and those
+/// that wait for its end share it.
 struct Kept<A> {
     actor: Option<A>,
-    /// The activation has ended: nobody would take it.
-    is_closed: bool,
+    /// The epochs of the activations that have neither begun nor ended. They begin in the order of their epochs.
+    waiting: Vec<u64>,
+}
+
+impl<A> Kept<A> {
+    /// Whether this activation was waiting; it does no longer.
+    fn leave(&mut self, epoch: u64) -> bool {
+        let index = self.waiting.iter().position(|it| *it == epoch);
+        index.is_some_and(|index| self.waiting.remove(index) == epoch)
+    }
 }
 
 type SharedKept<A> = Arc<Mutex<Kept<A>>>;
@@ -122,22 +131,25 @@ struct Backing<K, A> {
 }
 
 impl<K, A: Actor> Backing<K, A> {
-    fn load(&self, activation: &Activation<K>) -> Result<A, String> {
+    /// Calls the store, in a section that may block. A panic is an error.
+    fn blocking<T>(&self, call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         let scheduler = &self.system.scheduler;
-        let loaded = scheduler.blocking(|| (self.load)(activation));
+        let called = scheduler.blocking(|| catch_unwind(AssertUnwindSafe(call)));
+        called.unwrap_or_else(|panic| {
+            let text = format!("a panic: {}", panic_text(&*panic));
+            catch_panic::drop_payload(panic);
+            Err(text)
+        })
+    }
+
+    fn load(&self, activation: &Activation<K>) -> Result<A, String> {
+        let loaded = self.blocking(|| (self.load)(activation));
         self.loads_failed.add(u64::from(loaded.is_err()));
         loaded
     }
 
     fn save(&self, activation: &Activation<K>, actor: &mut A, core: &Core) -> Result<(), String> {
-        let save = || (self.save)(activation, actor);
-        let scheduler = &self.system.scheduler;
-        let saved = scheduler.blocking(|| catch_unwind(AssertUnwindSafe(save)));
-        let saved = saved.unwrap_or_else(|panic| {
-            let text = format!("a panic: {}", panic_text(&*panic));
-            catch_panic::drop_payload(panic);
-            Err(text)
-        });
+        let saved = self.blocking(|| (self.save)(activation, actor));
         match &saved {
             Ok(()) => self.passivated.add(1),
             Err(error) => {
@@ -153,8 +165,8 @@ impl<K, A: Actor> Backing<K, A> {
 }
 
 fn kept<A>(actor: Option<A>) -> SharedKept<A> {
-    let is_closed = false;
-    Arc::new(Mutex::new(Kept { actor, is_closed }))
+    let waiting = Vec::new();
+    Arc::new(Mutex::new(Kept { actor, waiting }))
 }
 
 fn lock_kept<A>(kept: &Mutex<Kept<A>>) -> MutexGuard<'_, Kept<A>> {
@@ -308,14 +320,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             if let Some(entry) = entry.filter(|it| !it.actor.cell().core().mailbox.is_closed()) {
                 return Ok(entry.actor.clone());
             }
-            let after = match entry {
-                Some(entry) => entry.to_wait_for(),
+            let (after, kept) = match entry {
+                Some(entry) => (entry.to_wait_for(), entry.kept.clone()),
                 None => {
                     self.count_one(victim.is_some())?;
-                    victim.into_iter().collect()
+                    (victim.into_iter().collect(), kept(None))
                 }
             };
-            match self.spawn(keys.0, after, kept(None)) {
+            match self.spawn(keys.0, after, kept) {
                 Ok(entry) => {
                     let (actor, watched) = (entry.actor.clone(), entry.watched());
                     (actor, watched, shard.insert(keys.1, entry))
@@ -358,8 +370,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         let factory = self.factory(activation.clone(), kept.clone());
         let at_end = self.at_end(activation, kept.clone());
         let system = &self.backing.system;
+        lock_kept(&kept).waiting.push(epoch);
         let spawned = system.spawn_activation(options, factory, at_end, !after.is_empty());
-        let actor = spawned.map_err(|_| DirectoryError::Closed)?;
+        let actor = spawned.map_err(|_| {
+            lock_kept(&kept).leave(epoch);
+            DirectoryError::Closed
+        })?;
         self.activated.add(1);
         let successor = actor.cell().core_ref().clone();
         when_ended(&after, move || successor.signal(core::RESUME));
@@ -400,7 +416,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
     fn factory(&self, activation: Arc<Activation<K>>, kept: SharedKept<A>) -> TryFactory<A> {
         let backing = self.backing.clone();
         Box::new(move || {
-            let taken = lock_kept(&kept).actor.take();
+            let taken = {
+                let mut kept = lock_kept(&kept);
+                kept.leave(activation.epoch);
+                kept.actor.take()
+            };
             taken.map_or_else(|| backing.load(&activation), Ok)
         })
     }
@@ -412,8 +432,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         Box::new(move |last, core| {
             let unused = {
                 let mut kept = lock_kept(&kept);
-                kept.is_closed = true;
-                kept.actor.take()
+                let is_last = kept.leave(activation.epoch) && kept.waiting.is_empty();
+                kept.actor.take_if(|_| is_last)
             };
             let mut actor = match (last, unused) {
                 (Last::Stopped(actor), _) | (Last::Failed, Some(actor)) => actor,
@@ -427,8 +447,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
                 return Ok(());
             };
             let directory = directory.upgrade().ok_or(DirectoryError::Closed);
-            let kept = directory.and_then(|it| it.keep(&activation, actor, core));
-            kept.map_err(|_| format!("its state was not saved, and is lost: {error}"))
+            let outcome = directory.and_then(|it| it.keep(&activation, actor, &kept, core));
+            outcome.map_err(|_| format!("its state was not saved, and is lost: {error}"))
         })
     }
 
@@ -437,19 +457,17 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         self: &Arc<Self>,
         activation: &Activation<K>,
         actor: A,
+        own: &SharedKept<A>,
         core: &Core,
     ) -> Result<(), DirectoryError> {
         let key = &activation.key;
         let keys = (key.clone(), key.clone());
-        // Dropped without the lock if there is no next activation.
-        let kept_by_new = kept(Some(actor));
         let (watched, _old) = {
             let mut shard = self.shard_of(key);
-            let next = shard.get(key).filter(|it| it.epoch != activation.epoch);
-            if let Some(next) = next {
-                let mut kept = lock_kept(&next.kept);
-                if !kept.is_closed {
-                    kept.actor = lock_kept(&kept_by_new).actor.take();
+            {
+                let mut kept = lock_kept(own);
+                kept.actor = Some(actor);
+                if !kept.waiting.is_empty() {
                     return Ok(());
                 }
             }
@@ -457,7 +475,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             if after.iter().all(|it| it.id() != core.id()) {
                 after.push(CoreRef::of(core));
             }
-            let entry = self.spawn(keys.0, after, kept_by_new.clone())?;
+            let entry = self.spawn(keys.0, after, own.clone())?;
             let watched = entry.watched();
             let old = shard.insert(keys.1, entry);
             if old.is_none() {

@@ -27,7 +27,7 @@ pub trait Store<K, A>: Send + Sync + 'static {
     /// panic; what has changed since the last save is lost then.
     ///
     /// # Errors
-    /// A failed load fails the start of the actor. By default that stops it: messages that wait for it become dead
+    /// A failed load, or a panic in it, fails the start of the actor. By default that stops it: messages that wait for it become dead
     /// letters, and asks get [`crate::AskError::Shed`]. The next message tries again.
     fn load(&self, activation: &Activation<K>) -> Result<A, Self::Error>;
 

@@ -79,6 +79,7 @@ struct BankInner {
     alive: Mutex<BTreeSet<u64>>,
     epochs: Notes<(u64, u64)>,
     fails_loads: AtomicBool,
+    load_panics: AtomicBool,
     fails_saves: AtomicBool,
     save_panics: AtomicBool,
     /// The next save waits at this gate.
@@ -119,6 +120,7 @@ impl Store<u64, Account> for Bank {
         if self.0.fails_loads.load(Ordering::SeqCst) {
             return Err("no connection");
         }
+        assert!(!self.0.load_panics.load(Ordering::SeqCst), "a bad cable");
         let is_alone = lock(&self.0.alive).insert(key);
         assert!(is_alone, "two activations of {key}");
         let sum = self.saved(key).unwrap_or(0);
@@ -259,20 +261,27 @@ fn messages_during_a_passivation_wait_for_the_save() {
 fn a_failed_load_is_an_error_for_those_who_wait_and_the_next_message_tries_again() {
     let system = system();
     let (accounts, bank) = accounts(&system, DirectoryOptions::new());
-    bank.set(|it| &it.fails_loads, true);
-    assert!(matches!(
-        accounts.ask(&1, 1_u64).wait(),
-        Err(AskError::Shed)
-    ));
-    // One that has terminated before the call has no error any more.
-    eventually("a start is awaited in time", || {
-        let activation = accounts.get(&1).expect("below the bound");
-        let started = activation.wait_started().wait();
-        matches!(started, Err(StartError::Failed(text)) if text == "no connection")
-    });
-    eventually("they have ended", || accounts.activations() == 0);
-    assert!(accounts.snapshot().loads_failed >= 2);
-    bank.set(|it| &it.fails_loads, false);
+    let kinds: [(fn(&BankInner) -> &AtomicBool, &str); 2] = [
+        (|it| &it.fails_loads, "no connection"),
+        (|it| &it.load_panics, "a panic: a bad cable"),
+    ];
+    for (flag, error) in kinds {
+        bank.set(flag, true);
+        let (failed, loads) = (accounts.snapshot().loads_failed, bank.0.epochs.len());
+        assert_eq!(accounts.ask(&1, 1_u64).wait(), Err(AskError::Shed));
+        // One that has terminated before the call has no error any more.
+        eventually("a start is awaited in time", || {
+            let activation = accounts.get(&1).expect("below the bound");
+            let started = activation.wait_started().wait();
+            matches!(started, Err(StartError::Failed(text)) if text == error)
+        });
+        eventually("they have ended", || accounts.activations() == 0);
+        let failed = accounts.snapshot().loads_failed - failed;
+        // Each activation has tried once.
+        assert_eq!(failed, (bank.0.epochs.len() - loads) as u64);
+        assert_eq!(accounts.snapshot().activated, bank.0.epochs.len() as u64);
+        bank.set(flag, false);
+    }
     assert_eq!(accounts.ask(&1, 1_u64).wait(), Ok(1));
 }
 
@@ -341,6 +350,27 @@ fn a_kept_actor_survives_a_stop_of_the_activation_that_should_get_it() {
         (bank.0.epochs.len(), accounts.snapshot().saves_failed),
         (1, 2)
     );
+}
+
+#[test]
+fn a_kept_actor_goes_to_the_next_activation_in_order() {
+    let system = system();
+    let (accounts, bank) = accounts(&system, DirectoryOptions::new());
+    assert_eq!(accounts.ask(&1, 5_u64).wait(), Ok(5));
+    bank.set(|it| &it.fails_saves, true);
+    let save = bank.hold_save();
+    assert!(accounts.passivate(&1));
+    save.wait_arrived(1);
+    accounts.tell(&1, 1_u64).expect("the second takes it");
+    assert!(accounts.passivate(&1));
+    accounts.tell(&1, 10_u64).expect("the third takes it");
+    save.open();
+    assert_eq!(accounts.ask(&1, Sum).wait(), Ok(16));
+    assert_eq!(
+        (bank.0.epochs.len(), accounts.snapshot().saves_failed),
+        (1, 2)
+    );
+    bank.set(|it| &it.fails_saves, false);
 }
 
 #[test]
