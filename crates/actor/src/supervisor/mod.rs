@@ -13,32 +13,28 @@
 //!
 //! Source: OTP's `supervisor`. The test `supervisors` has a row for each rule of its documentation.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    task::{Context as TaskContext, Poll},
-    time::Duration,
-};
+mod exit;
+mod requests;
+
+use std::{fmt, time::Duration};
 
 use freeboard_flow::{RestartHistory, RestartLimit};
 use freeboard_meter::clock;
-use freeboard_queue::oneshot;
-use freeboard_sched::TimerKey;
 
 use crate::{
-    actor::{Actor, AsyncHandler, Handler},
-    actor_ref::ActorRef,
+    actor::{Actor, AsyncHandler},
     any_ref::AnyActorRef,
-    ask::Ask,
     child_spec::{AnyChild, ChildSpec, Restart, Shutdown, Terms},
     context::Context,
-    core_ref::CoreRef,
-    relations::{self, Watcher},
-    reply::deadline_after,
     start::StartError,
     supervision::saturating_ns,
     termination::{ExitReason, Terminated},
+};
+
+use exit::{exited, exited_within};
+pub use requests::{
+    ChildCounts, ChildInfo, CountChildren, DeleteChild, RestartChild, StartChild, SupervisorError,
+    TerminateChild, WhichChildren,
 };
 
 /// Which siblings a restart concerns.
@@ -92,10 +88,10 @@ pub enum AutoShutdown {
 /// ```
 ///
 /// Children start in order, each after the one before has started, and are terminated in reverse order. If a child does
-/// not start, the supervisor fails. [`ActorRef::wait_started`] of the supervisor waits for all of its children.
+/// not start, the supervisor fails. [`crate::ActorRef::wait_started`] of the supervisor waits for all of its children.
 ///
-/// Stop a supervisor with [`ActorRef::stop_gracefully`], or by [`crate::System::shutdown`]: then its children are
-/// terminated in reverse order, as their specifications say. [`ActorRef::stop`] stops them all at once.
+/// Stop a supervisor with [`crate::ActorRef::stop_gracefully`], or by [`crate::System::shutdown`]: then its children
+/// are terminated in reverse order, as their specifications say. [`crate::ActorRef::stop`] stops them all at once.
 #[must_use = "spawn it"]
 pub struct Supervisor {
     strategy: Strategy,
@@ -142,7 +138,7 @@ impl Supervisor {
 
     /// A child that terminates is restarted alone. With [`Supervisor::start_child`] also OTP's simple_one_for_one.
     ///
-    /// [`Supervisor::start_child`]: ActorRef::start_child
+    /// [`Supervisor::start_child`]: crate::ActorRef::start_child
     pub fn one_for_one() -> Self {
         Self::new(Strategy::OneForOne)
     }
@@ -399,296 +395,7 @@ impl AsyncHandler<Terminated> for Supervisor {
     }
 }
 
-/// A request to a supervisor was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SupervisorError {
-    /// It has a child of this id, which runs.
-    #[error("the child runs already")]
-    Running(AnyActorRef),
-    /// It has a child of this id, which does not run: restart or delete it.
-    #[error("there is a child of this id that does not run")]
-    AlreadyPresent,
-    /// It has no child of this id.
-    #[error("there is no child of this id")]
-    NotFound,
-    /// It has as many children as its bound permits.
-    #[error("a supervisor has at most {0} children")]
-    Full(usize),
-    /// The child did not start.
-    #[error("the child did not start: {0}")]
-    Start(String),
-    /// It stops gracefully, and starts no child any more.
-    #[error("the supervisor is stopping")]
-    Stopping,
-}
-
-/// A child, as [`ActorRef::which_children`] describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ChildInfo {
-    /// Its id.
-    pub id: String,
-    /// `None` if it does not run.
-    pub actor: Option<AnyActorRef>,
-    /// Which exits restart it.
-    pub restart: Restart,
-    /// Whether it is a [`Supervisor`].
-    pub is_supervisor: bool,
-}
-
-/// The numbers of a supervisor's children.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ChildCounts {
-    /// All.
-    pub specs: usize,
-    /// Those that run.
-    pub active: usize,
-    /// Supervisors, whether they run or not.
-    pub supervisors: usize,
-    /// All others.
-    pub workers: usize,
-}
-
-/// Request of [`ActorRef::start_child`].
-pub struct StartChild(AnyChild);
-/// Request of [`ActorRef::terminate_child`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TerminateChild(String);
-/// Request of [`ActorRef::restart_child`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestartChild(String);
-/// Request of [`ActorRef::delete_child`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeleteChild(String);
-/// Request of [`ActorRef::which_children`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WhichChildren(());
-/// Request of [`ActorRef::count_children`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CountChildren(());
-
-impl fmt::Debug for StartChild {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_tuple("StartChild")
-            .field(&self.0.terms)
-            .finish()
-    }
-}
-
-/// Requests to a supervisor, whose errors are [`SupervisorError`]s. Each waits until the supervisor has done it.
-impl ActorRef<Supervisor> {
-    /// Adds a child, after the others, and starts it. If it does not start, it is forgotten.
-    pub fn start_child<A: Actor>(
-        &self,
-        spec: ChildSpec<A>,
-    ) -> Ask<Supervisor, StartChild, Result<AnyActorRef, SupervisorError>> {
-        self.ask(StartChild(spec.erase()))
-    }
-
-    /// Terminates a child, and keeps its specification unless it is temporary. It is not an error if it does not run.
-    pub fn terminate_child(
-        &self,
-        id: impl Into<String>,
-    ) -> Ask<Supervisor, TerminateChild, Result<(), SupervisorError>> {
-        self.ask(TerminateChild(id.into()))
-    }
-
-    /// Starts a child that does not run.
-    pub fn restart_child(
-        &self,
-        id: impl Into<String>,
-    ) -> Ask<Supervisor, RestartChild, Result<AnyActorRef, SupervisorError>> {
-        self.ask(RestartChild(id.into()))
-    }
-
-    /// Forgets a child that does not run.
-    pub fn delete_child(
-        &self,
-        id: impl Into<String>,
-    ) -> Ask<Supervisor, DeleteChild, Result<(), SupervisorError>> {
-        self.ask(DeleteChild(id.into()))
-    }
-
-    /// All children, in the order of their start.
-    pub fn which_children(&self) -> Ask<Supervisor, WhichChildren, Vec<ChildInfo>> {
-        self.ask(WhichChildren(()))
-    }
-
-    /// The numbers of children.
-    pub fn count_children(&self) -> Ask<Supervisor, CountChildren, ChildCounts> {
-        self.ask(CountChildren(()))
-    }
-}
-
-impl Supervisor {
-    /// A request that was queued when a graceful stop began is handled after the children's end.
-    fn check_running(&self) -> Result<(), SupervisorError> {
-        if self.is_stopping {
-            return Err(SupervisorError::Stopping);
-        }
-        Ok(())
-    }
-}
-
-impl AsyncHandler<StartChild> for Supervisor {
-    type Reply = Result<AnyActorRef, SupervisorError>;
-    async fn handle(&mut self, request: StartChild, cx: &mut Context<Self>) -> Self::Reply {
-        self.check_running()?;
-        if let Some(index) = self.position(&request.0.terms.id) {
-            let running = self.children[index].actor.clone();
-            return Err(running.map_or(SupervisorError::AlreadyPresent, SupervisorError::Running));
-        }
-        if self.children.len() >= self.children_max {
-            return Err(SupervisorError::Full(self.children_max));
-        }
-        self.children.push(request.0);
-        let started = self.start(self.children.len() - 1, cx).await;
-        started.map_err(|error| {
-            self.children.pop();
-            SupervisorError::Start(error)
-        })
-    }
-}
-
-impl AsyncHandler<TerminateChild> for Supervisor {
-    type Reply = Result<(), SupervisorError>;
-    async fn handle(&mut self, request: TerminateChild, _cx: &mut Context<Self>) -> Self::Reply {
-        let index = self.position(&request.0).ok_or(SupervisorError::NotFound)?;
-        self.terminate(index).await;
-        if self.children[index].terms.restart == Restart::Temporary {
-            self.children.remove(index);
-        }
-        Ok(())
-    }
-}
-
-impl AsyncHandler<RestartChild> for Supervisor {
-    type Reply = Result<AnyActorRef, SupervisorError>;
-    async fn handle(&mut self, request: RestartChild, cx: &mut Context<Self>) -> Self::Reply {
-        self.check_running()?;
-        let index = self.position(&request.0).ok_or(SupervisorError::NotFound)?;
-        if let Some(running) = &self.children[index].actor {
-            return Err(SupervisorError::Running(running.clone()));
-        }
-        let started = self.start(index, cx).await;
-        started.map_err(SupervisorError::Start)
-    }
-}
-
-impl Handler<DeleteChild> for Supervisor {
-    type Reply = Result<(), SupervisorError>;
-    fn handle(&mut self, request: DeleteChild, _cx: &mut Context<Self>) -> Self::Reply {
-        let index = self.position(&request.0).ok_or(SupervisorError::NotFound)?;
-        if let Some(running) = &self.children[index].actor {
-            return Err(SupervisorError::Running(running.clone()));
-        }
-        self.children.remove(index);
-        Ok(())
-    }
-}
-
-impl Handler<WhichChildren> for Supervisor {
-    type Reply = Vec<ChildInfo>;
-    fn handle(&mut self, _request: WhichChildren, _cx: &mut Context<Self>) -> Self::Reply {
-        let describe = |child: &AnyChild| ChildInfo {
-            id: child.terms.id.clone(),
-            actor: child.actor.clone(),
-            restart: child.terms.restart,
-            is_supervisor: child.terms.is_supervisor,
-        };
-        self.children.iter().map(describe).collect()
-    }
-}
-
-impl Handler<CountChildren> for Supervisor {
-    type Reply = ChildCounts;
-    fn handle(&mut self, _request: CountChildren, _cx: &mut Context<Self>) -> ChildCounts {
-        let count = |is: fn(&&AnyChild) -> bool| self.children.iter().filter(is).count();
-        let supervisors = count(|child| child.terms.is_supervisor);
-        ChildCounts {
-            specs: self.children.len(),
-            active: count(|child| child.actor.is_some()),
-            supervisors,
-            workers: self.children.len() - supervisors,
-        }
-    }
-}
-
 /// Whether the system spawns no further actors.
 fn is_shutting_down(cx: &Context<Supervisor>) -> bool {
     cx.core().system.is_shutting_down()
-}
-
-/// Waits until the actor has terminated.
-async fn exited(actor: &AnyActorRef) {
-    exit_or_deadline(actor, None).await;
-}
-
-/// Waits until the actor has terminated, or the time is over.
-async fn exited_within(actor: &AnyActorRef, time: Duration) {
-    exit_or_deadline(actor, Some(time)).await;
-}
-
-async fn exit_or_deadline(actor: &AnyActorRef, time: Option<Duration>) {
-    let (sender, ended) = oneshot::channel();
-    let watcher = Watcher::Thread(relations::next_watcher());
-    let core = actor.core();
-    core.on_end(watcher, Box::new(move |_| _ = sender.send(())));
-    let wait = ExitOrDeadline {
-        actor: CoreRef::of(core),
-        watcher,
-        ended,
-        deadline_ns: deadline_after(time),
-        alarm: None,
-        has_alarm: time.is_some(),
-    };
-    wait.await;
-}
-
-/// Ready when the actor has terminated or the deadline has passed.
-struct ExitOrDeadline {
-    actor: CoreRef,
-    watcher: Watcher,
-    ended: oneshot::Receiver<()>,
-    deadline_ns: u64,
-    alarm: Option<TimerKey>,
-    has_alarm: bool,
-}
-
-impl Future for ExitOrDeadline {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<()> {
-        if self.ended.poll_recv(context).is_ready() {
-            return Poll::Ready(());
-        }
-        if !self.has_alarm {
-            return Poll::Pending;
-        }
-        if clock::now_ns() >= self.deadline_ns {
-            return Poll::Ready(());
-        }
-        // The waker is the supervisor's own, each time.
-        if self.alarm.is_none() {
-            let timers = &self.actor.system.timers;
-            match timers.wake_at(self.deadline_ns, context.waker().clone()) {
-                Ok(key) => self.alarm = Some(key),
-                // Without a timer nothing would wake the supervisor at the deadline.
-                Err(_) => return Poll::Ready(()),
-            }
-        }
-        Poll::Pending
-    }
-}
-
-impl Drop for ExitOrDeadline {
-    fn drop(&mut self) {
-        self.actor.forget_watcher(self.watcher);
-        if let Some(alarm) = self.alarm.take() {
-            self.actor.system.timers.cancel(alarm);
-        }
-    }
 }
