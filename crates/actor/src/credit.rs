@@ -9,16 +9,16 @@
 //! leave a debt: credit below 0. The window is stored before the credit changes, and the changer reads `is_waiting`
 //! after it, as a giver. So the last of all changes to the credit sees the last window, and wakes the waiter by it.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-use freeboard_flow::{AdaptiveLimit, GradientLimit, ShedReason};
+use freeboard_flow::{AdaptiveLimit, ShedReason};
 use freeboard_meter::clock;
 
 use crate::{
     actor::Actor,
     current,
     deferred::Deferred,
-    metered::InFlight,
+    metered::{InFlight, SharedLimit},
     reply::{NO_DEADLINE_NS, ReplyPort, has_passed},
     sync::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
@@ -27,7 +27,7 @@ pub(crate) struct CreditLine {
     available: AtomicI64,
     is_waiting: AtomicBool,
     window: AtomicU64,
-    law: Option<Mutex<GradientLimit>>,
+    law: Option<SharedLimit>,
     refill: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -43,10 +43,10 @@ impl CreditLine {
     }
 
     pub(crate) fn adaptive(limit: AdaptiveLimit) -> Self {
-        let law = GradientLimit::new(limit);
+        let (law, initial) = SharedLimit::new(limit);
         Self {
-            law: Some(Mutex::new(law.clone())),
-            ..Self::new(law.get())
+            law: Some(law),
+            ..Self::new(initial)
         }
     }
 
@@ -107,22 +107,18 @@ impl CreditLine {
 
     /// A message that was forwarded at `since_ns` was handled.
     fn sample(&self, since_ns: u64) {
-        // A sample that meets another one is left out; nobody waits.
-        let Some(mut law) = self.law.as_ref().and_then(|law| law.try_lock().ok()) else {
-            return;
+        let Some(law) = &self.law else { return };
+        let is_used = || {
+            // Ordering: Relaxed: an estimate.
+            self.is_waiting.load(Ordering::Relaxed)
+                || self.available.load(Ordering::Relaxed) <= (self.window() / 2) as i64
         };
-        let now_ns = clock::now_ns();
-        let window = self.window();
-        // Ordering: Relaxed: an estimate.
-        let is_used = self.is_waiting.load(Ordering::Relaxed)
-            || self.available.load(Ordering::Relaxed) <= (window / 2) as i64;
-        law.sample(now_ns, now_ns.saturating_sub(since_ns), is_used);
-        let next = law.get();
+        // Ordering: SeqCst, see the module's text.
+        let publish = |next| (next, self.window.swap(next, Ordering::SeqCst));
         // The waiter is not woken under the lock.
-        drop(law);
-        if next != window {
-            // Ordering: SeqCst, see the module's text.
-            let previous = self.window.swap(next, Ordering::SeqCst);
+        if let Some((next, previous)) = law.sample(since_ns, is_used, publish)
+            && next != previous
+        {
             // Both are at most `LIMIT_MAX`.
             self.change(next as i64 - previous as i64);
         }

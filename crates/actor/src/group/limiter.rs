@@ -10,18 +10,18 @@
 //! The count goes up before it is compared, so it exceeds the limit only by messages that are refused at once, or after
 //! the limit has become smaller. Nothing waits for the count, so all its accesses are Relaxed.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use freeboard_flow::{AdaptiveLimit, GradientLimit};
+use freeboard_flow::AdaptiveLimit;
 use freeboard_meter::{Counter, clock};
 
 use crate::{
-    metered::InFlight,
+    metered::{InFlight, SharedLimit},
     sync::{AtomicBool, AtomicU64, Ordering},
 };
 
 pub(super) struct Limiter {
-    law: Mutex<GradientLimit>,
+    law: SharedLimit,
     limit: AtomicU64,
     in_flight: AtomicU64,
     has_refused: AtomicBool,
@@ -30,10 +30,10 @@ pub(super) struct Limiter {
 
 impl Limiter {
     pub(super) fn new(limit: AdaptiveLimit) -> Self {
-        let law = GradientLimit::new(limit);
+        let (law, initial) = SharedLimit::new(limit);
         Self {
-            limit: AtomicU64::new(law.get()),
-            law: Mutex::new(law),
+            law,
+            limit: AtomicU64::new(initial),
             in_flight: AtomicU64::new(0),
             has_refused: AtomicBool::new(false),
             refused: Counter::new(),
@@ -75,17 +75,13 @@ impl Limiter {
     }
 
     fn sample(&self, since_ns: u64) {
-        // A sample that meets another one is left out; nobody waits.
-        let Ok(mut law) = self.law.try_lock() else {
-            return;
+        let is_used = || {
+            // Ordering: Relaxed, an estimate.
+            self.has_refused.swap(false, Ordering::Relaxed) || 2 * self.in_flight() >= self.limit()
         };
-        let now_ns = clock::now_ns();
-        // Ordering: Relaxed, an estimate.
-        let is_used =
-            self.has_refused.swap(false, Ordering::Relaxed) || 2 * self.in_flight() >= self.limit();
-        law.sample(now_ns, now_ns.saturating_sub(since_ns), is_used);
         // Ordering: Relaxed, see the module's text.
-        self.limit.store(law.get(), Ordering::Relaxed);
+        let publish = |limit| self.limit.store(limit, Ordering::Relaxed);
+        self.law.sample(since_ns, is_used, publish);
     }
 }
 
