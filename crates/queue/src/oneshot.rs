@@ -137,9 +137,9 @@ pub struct Receiver<T>(Option<NonNull<Slot<T>>>);
 unsafe impl<T: Send> Send for Sender<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Receiver<T> {}
-// SAFETY: `&Sender` offers only `is_closed`, which reads the state word.
+// SAFETY: `&Sender` offers `is_closed` and `defer`, which access only the state word.
 unsafe impl<T: Send> Sync for Sender<T> {}
-// SAFETY: `&Receiver` offers nothing.
+// SAFETY: `&Receiver` offers `head`, a pointer, and `set_note`, which stores to an atomic; neither touches value or waker.
 unsafe impl<T: Send> Sync for Receiver<T> {}
 
 /// A channel for one value.
@@ -214,7 +214,7 @@ impl<T> Sender<T> {
         unsafe { Self::complete_seen(pointer, value_bit) }
     }
 
-    /// The receiver has stored a waker, or is gone.
+    /// The receiver has stored a waker, or is gone, or the sender was deferred.
     ///
     /// # Safety
     /// As [`Sender::complete`].
