@@ -97,8 +97,8 @@ pub trait Handler<M: Message>: Actor {
 /// it is polled inside that runtime's context. Without one, tokio's timers and sockets panic: build
 /// the system inside the runtime, or with [`crate::SystemBuilder::tokio`].
 ///
-/// Per message type an actor has one of [`Handler`], `AsyncHandler` and [`DeferredHandler`]. The message type may not be a bare type
-/// parameter, as in `impl<M: Message> AsyncHandler<M> for Relay<M>`: give it a type around it, `Relayed<M>`.
+/// Per message type an actor has one of [`Handler`], `AsyncHandler` and [`DeferredHandler`]. The message type may not be a
+/// bare type parameter, as in `impl<M: Message> AsyncHandler<M> for Relay<M>`: give it a type around it, `Relayed<M>`.
 ///
 /// ```
 /// use freeboard_actor::{Actor, AsyncHandler, Context};

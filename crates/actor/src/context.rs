@@ -302,7 +302,8 @@ impl<A: Actor> Context<A> {
         let notice = receives::envelope::<A, M, NoReply>(notice, NoReply);
         let core = self.core();
         core.lock_relations().get_or_insert_default().on_drain = Some(notice);
-        // The run may have taken the signal already. It is sent after the mailbox is closed: one of both finds the notice.
+        // The run may have taken the signal already. It is sent after the mailbox is closed: one of both finds the
+        // notice.
         if core.mailbox.lane(0).is_closed() {
             core.announce_drain();
         }
@@ -572,6 +573,7 @@ impl<A: Actor> Context<A> {
         mailbox.lane(lane).gauges.handled.bump(1);
         envelope.into_message().downcast::<M>().ok().map(|it| *it)
     }
+
     /// Starts `future` on the attached tokio runtime and sends its output, converted by `into_msg`, to this actor.
     /// The actor handles other messages meanwhile. Sending waits for capacity if the lane's policy is to wait. If
     /// the actor has terminated by then, the output becomes a dead letter. A panic of the future is logged and

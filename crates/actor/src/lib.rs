@@ -1,11 +1,11 @@
 //! Actors: handlers, mailboxes with overload policies, ask, supervision, groups and dams.
 //!
-//! An [`Actor`] has a [`Handler`] (or an [`AsyncHandler`], or a [`DeferredHandler`]) per message type. [`System::spawn`] gives
-//! an [`ActorRef`], which sends messages and asks from any thread and any async runtime. Each actor
-//! has a mailbox of one to eight lanes; each lane has a hard bound and an overload policy
-//! ([`SpawnOptions`]). A supervision directive decides what follows a failure ([`Supervision`]).
-//! [`System::snapshot`] reads all counters. A [`Group`] routes messages to several actors by a
-//! [`Router`]. A [`Dam`] throttles the messages to an actor that cannot keep up.
+//! An [`Actor`] has a [`Handler`] (or an [`AsyncHandler`], or a [`DeferredHandler`]) per message type.
+//! [`System::spawn`] gives an [`ActorRef`], which sends messages and asks from any thread and any async runtime. Each
+//! actor has a mailbox of one to eight lanes; each lane has a hard bound and an overload policy ([`SpawnOptions`]). A
+//! supervision directive decides what follows a failure ([`Supervision`]). [`System::snapshot`] reads all counters. A
+//! [`Group`] routes messages to several actors by a [`Router`]. A [`Dam`] throttles the messages to an actor that
+//! cannot keep up.
 //!
 //! ```
 //! use std::time::Duration;

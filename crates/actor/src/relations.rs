@@ -47,12 +47,13 @@ pub(crate) struct Relations {
     pub(crate) awaits_children: bool,
     /// Called when this actor terminates.
     pub(crate) watchers: Vec<(Watcher, OnEnd)>,
-    /// Notices to be handled before messages, such as terminations of watched actors: at most one per watch.
+    /// Handled before messages. Each kind has its own bound: one for each watch, each timer of an action, and each
+    /// attached stream; for each message of a [`crate::Context::ask`] its outcome and its deadline's.
     pub(crate) notices: VecDeque<Envelope>,
     /// The reason that [`crate::Context::fail`] was given, until the handler returns, and how the actor ends if its
     /// supervision stops it.
     pub(crate) failure: Option<(String, ExitReason)>,
-    /// Failures of children and linked actors, at most one of each.
+    /// Of children that escalated and of linked actors that failed: at most one for each life of a child, and each link.
     pub(crate) failures: Vec<(FailureKind, String)>,
     pub(crate) timers: HashSet<TimerKey>,
     /// Told the outcome of the next start.

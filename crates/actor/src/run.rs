@@ -313,6 +313,7 @@ impl<A: Actor> Body<A> {
         catch_panic::drop(self.suspended.take());
         self.suspended_span = HandleSpan::none();
     }
+
     fn obey(&mut self, cell: &Cell<A>, signals: Signals) {
         let core = cell.core();
         // First: the receivers that would free the outbox are about to be stopped, too.

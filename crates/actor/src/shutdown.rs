@@ -71,10 +71,10 @@ pub struct ShutdownReport {
     pub unfinished: Vec<Unfinished>,
     /// Worker threads that have not stopped: stuck in a handler, or without a processor for more than 100 ms.
     pub stuck_workers: Vec<usize>,
-    /// Messages in outboxes that found no capacity before the deadline (dead letters with the reason
-    /// `sender_stopped`), or whose receiver the shutdown had terminated (`stopped`). After the deadline, each message that an outbox cannot
-    /// deliver is one. An interrupted iterator of
-    /// [`crate::Context::send_all`] counts as one. Outboxes of unfinished actors are not included.
+    /// Messages in outboxes that found no capacity before the deadline (dead letters with the reason `sender_stopped`),
+    /// or whose receiver the shutdown had terminated (`stopped`). After the deadline, each message that an outbox
+    /// cannot deliver is one. An interrupted iterator of [`crate::Context::send_all`] counts as one. Outboxes of
+    /// unfinished actors are not included.
     pub undelivered: u64,
     /// Panics of actors since the shutdown began.
     pub panics: u64,
