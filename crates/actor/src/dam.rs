@@ -446,6 +446,8 @@ impl<M: Message> Actor for Dam<M> {
     }
 }
 
+// No help in an error about another actor.
+#[diagnostic::do_not_recommend]
 impl<M: Message> Handler<M> for Dam<M> {
     type Reply = ();
 

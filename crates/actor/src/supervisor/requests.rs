@@ -191,6 +191,8 @@ impl AsyncHandler<RestartChild> for Supervisor {
     }
 }
 
+// No help in an error about another actor.
+#[diagnostic::do_not_recommend]
 impl Handler<DeleteChild> for Supervisor {
     type Reply = Result<(), SupervisorError>;
     fn handle(&mut self, request: DeleteChild, _cx: &mut Context<Self>) -> Self::Reply {
@@ -203,6 +205,8 @@ impl Handler<DeleteChild> for Supervisor {
     }
 }
 
+// No help in an error about another actor.
+#[diagnostic::do_not_recommend]
 impl Handler<WhichChildren> for Supervisor {
     type Reply = Vec<ChildInfo>;
     fn handle(&mut self, _request: WhichChildren, _cx: &mut Context<Self>) -> Self::Reply {
@@ -216,6 +220,8 @@ impl Handler<WhichChildren> for Supervisor {
     }
 }
 
+// No help in an error about another actor.
+#[diagnostic::do_not_recommend]
 impl Handler<CountChildren> for Supervisor {
     type Reply = ChildCounts;
     fn handle(&mut self, _request: CountChildren, _cx: &mut Context<Self>) -> ChildCounts {

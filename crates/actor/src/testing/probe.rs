@@ -49,6 +49,8 @@ impl<M, R> fmt::Debug for ProbeActor<M, R> {
 
 impl<M: Message, R: Send + 'static> Actor for ProbeActor<M, R> {}
 
+// No help in an error about another actor.
+#[diagnostic::do_not_recommend]
 impl<M: Message, R: Send + 'static> Handler<M> for ProbeActor<M, R> {
     type Reply = R;
 

@@ -261,7 +261,8 @@ fn messages_during_a_passivation_wait_for_the_save() {
 fn a_failed_load_is_an_error_for_those_who_wait_and_the_next_message_tries_again() {
     let system = system();
     let (accounts, bank) = accounts(&system, DirectoryOptions::new());
-    let kinds: [(fn(&BankInner) -> &AtomicBool, &str); 2] = [
+    type Switch = fn(&BankInner) -> &AtomicBool;
+    let kinds: [(Switch, &str); 2] = [
         (|it| &it.fails_loads, "no connection"),
         (|it| &it.load_panics, "a panic: a bad cable"),
     ];
