@@ -13,6 +13,7 @@
 //!
 //! Source: OTP's `supervisor`. The test `supervisors` has a row for each rule of its documentation.
 
+mod children;
 mod exit;
 mod requests;
 
@@ -24,13 +25,14 @@ use freeboard_meter::clock;
 use crate::{
     actor::{Actor, AsyncHandler},
     any_ref::AnyActorRef,
-    child_spec::{AnyChild, ChildSpec, Restart, Shutdown, Terms},
+    child_spec::{ChildSpec, Restart, Shutdown, Terms},
     context::Context,
     start::StartError,
     supervision::saturating_ns,
     termination::{ExitReason, Terminated},
 };
 
+use children::{Children, Place};
 use exit::{exited, exited_within};
 pub use requests::{
     ChildCounts, ChildInfo, CountChildren, DeleteChild, RestartChild, StartChild, SupervisorError,
@@ -97,7 +99,9 @@ pub struct Supervisor {
     strategy: Strategy,
     limit: RestartLimit,
     history: RestartHistory,
-    children: Vec<AnyChild>,
+    children: Children,
+    /// The id of two declared children.
+    twice: Option<String>,
     children_max: usize,
     auto_shutdown: AutoShutdown,
     /// A graceful stop has begun: no child is started any more.
@@ -129,7 +133,8 @@ impl Supervisor {
             strategy,
             limit,
             history: RestartHistory::new(limit),
-            children: Vec::new(),
+            children: Children::default(),
+            twice: None,
             children_max: CHILDREN_MAX_DEFAULT,
             auto_shutdown: AutoShutdown::Never,
             is_stopping: false,
@@ -181,18 +186,16 @@ impl Supervisor {
 
     /// Adds a child, after the others.
     pub fn child<A: Actor>(mut self, spec: ChildSpec<A>) -> Self {
-        self.children.push(spec.erase());
+        if let Err(child) = self.children.push(spec.erase()) {
+            self.twice.get_or_insert(child.terms.id);
+        }
         self
     }
 
-    fn position(&self, id: &str) -> Option<usize> {
-        self.children.iter().position(|child| child.terms.id == id)
-    }
-
     /// Starts a child; an error if it does not start.
-    async fn start(&mut self, index: usize, cx: &Context<Self>) -> Result<AnyActorRef, String> {
-        let child = &mut self.children[index];
-        let actor = (child.spawn)(cx).map_err(|error| error.to_string())?;
+    async fn start(&mut self, place: Place, cx: &Context<Self>) -> Result<AnyActorRef, String> {
+        let spawned = (self.children[place].spawn)(cx);
+        let actor = spawned.map_err(|error| error.to_string())?;
         match actor.wait_started().await {
             // One that has terminated since is an exit, not an error of the start: the watch tells it.
             Ok(()) | Err(StartError::Exited) => cx.watch_any(&actor),
@@ -202,17 +205,16 @@ impl Supervisor {
                 return Err(error.to_string());
             }
         }
-        child.actor = Some(actor.clone());
+        self.children.set_actor(place, actor.clone());
         Ok(actor)
     }
 
     /// Terminates a child and waits for its end.
-    async fn terminate(&mut self, index: usize) {
-        let child = &mut self.children[index];
-        let Some(actor) = child.actor.take() else {
+    async fn terminate(&mut self, place: Place) {
+        let Some(actor) = self.children.take_actor(place) else {
             return;
         };
-        match child.terms.shutdown {
+        match self.children[place].terms.shutdown {
             Shutdown::Brutal => actor.stop(),
             Shutdown::Infinity => actor.stop_gracefully(),
             Shutdown::Within(time) => {
@@ -225,11 +227,11 @@ impl Supervisor {
     }
 
     /// Terminates the children from `first` on, the last one first. Temporary ones are forgotten.
-    async fn terminate_from(&mut self, first: usize) {
-        for index in (first..self.children.len()).rev() {
-            self.terminate(index).await;
-            if self.children[index].terms.restart == Restart::Temporary {
-                self.children.remove(index);
+    async fn terminate_from(&mut self, first: Place) {
+        for place in self.children.places_from(first).into_iter().rev() {
+            self.terminate(place).await;
+            if self.children[place].terms.restart == Restart::Temporary {
+                self.children.remove(place);
             }
         }
     }
@@ -237,13 +239,12 @@ impl Supervisor {
     /// Starts the children from `first` on, in order. The error names the one that did not start.
     async fn start_from(
         &mut self,
-        first: usize,
+        first: Place,
         cx: &Context<Self>,
-    ) -> Result<(), (usize, String)> {
-        for index in first..self.children.len() {
-            self.start(index, cx)
-                .await
-                .map_err(|error| (index, error))?;
+    ) -> Result<(), (Place, String)> {
+        for place in self.children.places_from(first) {
+            let started = self.start(place, cx).await;
+            started.map_err(|error| (place, error))?;
         }
         Ok(())
     }
@@ -251,7 +252,7 @@ impl Supervisor {
     /// Restarts a child that has terminated, and its siblings by the strategy, until it succeeds or was tried too
     /// often. During a shutdown of the system nothing can be spawned: then the child does not run any more, and its
     /// siblings go on until the shutdown stops the supervisor.
-    async fn restart(&mut self, mut index: usize, cx: &mut Context<Self>) {
+    async fn restart(&mut self, mut place: Place, cx: &mut Context<Self>) {
         let mut last_error = "it terminated".to_owned();
         loop {
             if is_shutting_down(cx) {
@@ -262,24 +263,24 @@ impl Supervisor {
             }
             let started = match self.strategy {
                 Strategy::OneForOne => {
-                    let started = self.start(index, cx).await;
-                    started.map(drop).map_err(|error| (index, error))
+                    let started = self.start(place, cx).await;
+                    started.map(drop).map_err(|error| (place, error))
                 }
                 Strategy::OneForAll => {
                     self.terminate_from(0).await;
                     self.start_from(0, cx).await
                 }
                 Strategy::RestForOne => {
-                    self.terminate_from(index + 1).await;
-                    self.start_from(index, cx).await
+                    self.terminate_from(place + 1).await;
+                    self.start_from(place, cx).await
                 }
             };
             match started {
                 Ok(()) => return,
-                Err(failed) => (index, last_error) = failed,
+                Err(failed) => (place, last_error) = failed,
             }
         }
-        let id = self.children[index].terms.id.clone();
+        let id = self.children[place].terms.id.clone();
         self.terminate_from(0).await;
         cx.give_up(format!(
             "more than {} restarts within {:?}: child \"{id}\": {last_error}",
@@ -294,10 +295,7 @@ impl Supervisor {
             && match self.auto_shutdown {
                 AutoShutdown::Never => false,
                 AutoShutdown::AnySignificant => true,
-                AutoShutdown::AllSignificant => {
-                    let mut others = self.children.iter().filter(|it| it.actor.is_some());
-                    !others.any(|it| it.terms.is_significant)
-                }
+                AutoShutdown::AllSignificant => !self.children.runs_significant(),
             }
     }
 }
@@ -321,9 +319,7 @@ impl Actor for Supervisor {
 impl AsyncHandler<Boot> for Supervisor {
     type Reply = ();
     async fn handle(&mut self, _boot: Boot, cx: &mut Context<Self>) {
-        let ids = self.children.iter().map(|child| &child.terms.id);
-        let mut seen = std::collections::HashSet::new();
-        if let Some(twice) = ids.clone().find(|id| !seen.insert(*id)) {
+        if let Some(twice) = &self.twice {
             cx.fail(format!("two children have the id \"{twice}\""));
             return;
         }
@@ -335,8 +331,8 @@ impl AsyncHandler<Boot> for Supervisor {
             cx.fail(SupervisorError::Full(self.children_max));
             return;
         }
-        if let Err((index, error)) = self.start_from(0, cx).await {
-            let id = self.children[index].terms.id.clone();
+        if let Err((place, error)) = self.start_from(0, cx).await {
+            let id = self.children[place].terms.id.clone();
             self.terminate_from(0).await;
             if is_shutting_down(cx) {
                 cx.stop();
@@ -361,18 +357,12 @@ impl AsyncHandler<StopChildren> for Supervisor {
 impl AsyncHandler<Terminated> for Supervisor {
     type Reply = ();
     async fn handle(&mut self, ended: Terminated, cx: &mut Context<Self>) {
-        let is_it = |child: &AnyChild| {
-            child
-                .actor
-                .as_ref()
-                .is_some_and(|it| it.id() == ended.actor)
-        };
         // One that this supervisor has terminated is not found.
-        let Some(index) = self.children.iter().position(is_it) else {
+        let Some(place) = self.children.by_actor(ended.actor) else {
             return;
         };
-        self.children[index].actor = None;
-        let terms = self.children[index].terms.clone();
+        self.children.take_actor(place);
+        let terms = self.children[place].terms.clone();
         let is_restarted = match terms.restart {
             Restart::Permanent => true,
             // Children do not restart themselves, so the limit is that of a supervisor: OTP's reason `shutdown`.
@@ -382,11 +372,11 @@ impl AsyncHandler<Terminated> for Supervisor {
             Restart::Temporary => false,
         };
         if is_restarted {
-            self.restart(index, cx).await;
+            self.restart(place, cx).await;
             return;
         }
         if terms.restart == Restart::Temporary {
-            self.children.remove(index);
+            self.children.remove(place);
         }
         if self.shuts_down_after(&terms) {
             self.terminate_from(0).await;

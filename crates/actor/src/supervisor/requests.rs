@@ -150,17 +150,18 @@ impl AsyncHandler<StartChild> for Supervisor {
     type Reply = Result<AnyActorRef, SupervisorError>;
     async fn handle(&mut self, request: StartChild, cx: &mut Context<Self>) -> Self::Reply {
         self.check_running()?;
-        if let Some(index) = self.position(&request.0.terms.id) {
-            let running = self.children[index].actor.clone();
+        if let Some(place) = self.children.by_id(&request.0.terms.id) {
+            let running = self.children[place].actor.clone();
             return Err(running.map_or(SupervisorError::AlreadyPresent, SupervisorError::Running));
         }
         if self.children.len() >= self.children_max {
             return Err(SupervisorError::Full(self.children_max));
         }
-        self.children.push(request.0);
-        let started = self.start(self.children.len() - 1, cx).await;
+        let pushed = self.children.push(request.0);
+        let place = pushed.map_err(|_| SupervisorError::AlreadyPresent)?;
+        let started = self.start(place, cx).await;
         started.map_err(|error| {
-            self.children.pop();
+            self.children.remove(place);
             SupervisorError::Start(error)
         })
     }
@@ -169,10 +170,13 @@ impl AsyncHandler<StartChild> for Supervisor {
 impl AsyncHandler<TerminateChild> for Supervisor {
     type Reply = Result<(), SupervisorError>;
     async fn handle(&mut self, request: TerminateChild, _cx: &mut Context<Self>) -> Self::Reply {
-        let index = self.position(&request.0).ok_or(SupervisorError::NotFound)?;
-        self.terminate(index).await;
-        if self.children[index].terms.restart == Restart::Temporary {
-            self.children.remove(index);
+        let place = self
+            .children
+            .by_id(&request.0)
+            .ok_or(SupervisorError::NotFound)?;
+        self.terminate(place).await;
+        if self.children[place].terms.restart == Restart::Temporary {
+            self.children.remove(place);
         }
         Ok(())
     }
@@ -182,11 +186,14 @@ impl AsyncHandler<RestartChild> for Supervisor {
     type Reply = Result<AnyActorRef, SupervisorError>;
     async fn handle(&mut self, request: RestartChild, cx: &mut Context<Self>) -> Self::Reply {
         self.check_running()?;
-        let index = self.position(&request.0).ok_or(SupervisorError::NotFound)?;
-        if let Some(running) = &self.children[index].actor {
+        let place = self
+            .children
+            .by_id(&request.0)
+            .ok_or(SupervisorError::NotFound)?;
+        if let Some(running) = &self.children[place].actor {
             return Err(SupervisorError::Running(running.clone()));
         }
-        let started = self.start(index, cx).await;
+        let started = self.start(place, cx).await;
         started.map_err(SupervisorError::Start)
     }
 }
@@ -196,11 +203,14 @@ impl AsyncHandler<RestartChild> for Supervisor {
 impl Handler<DeleteChild> for Supervisor {
     type Reply = Result<(), SupervisorError>;
     fn handle(&mut self, request: DeleteChild, _cx: &mut Context<Self>) -> Self::Reply {
-        let index = self.position(&request.0).ok_or(SupervisorError::NotFound)?;
-        if let Some(running) = &self.children[index].actor {
+        let place = self
+            .children
+            .by_id(&request.0)
+            .ok_or(SupervisorError::NotFound)?;
+        if let Some(running) = &self.children[place].actor {
             return Err(SupervisorError::Running(running.clone()));
         }
-        self.children.remove(index);
+        self.children.remove(place);
         Ok(())
     }
 }
@@ -229,7 +239,7 @@ impl Handler<CountChildren> for Supervisor {
         let supervisors = count(|child| child.terms.is_supervisor);
         ChildCounts {
             specs: self.children.len(),
-            active: count(|child| child.actor.is_some()),
+            active: self.children.active(),
             supervisors,
             workers: self.children.len() - supervisors,
         }

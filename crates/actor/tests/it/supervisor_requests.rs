@@ -2,7 +2,7 @@
 
 use crate::{
     common::*,
-    supervisors::{Exit, Log, child, exit, flaky, started},
+    supervisors::{Exit, HOUR, Log, child, exit, flaky, started},
 };
 
 use Restart::{Permanent, Temporary, Transient};
@@ -192,5 +192,77 @@ fn a_terminated_child_leaves_its_name_to_the_next_one() {
         assert_eq!(supervisor.terminate_child("a").wait(), Ok(Ok(())));
         let again = supervisor.restart_child("a").wait().expect("a reply");
         assert!(again.is_ok(), "{again:?}");
+    }
+}
+
+/// Random requests and exits against a list: the same children in the same order, and the same answers.
+#[test]
+fn children_are_those_of_a_list() {
+    let seed = u64::from(std::process::id());
+    let system = system();
+    let mut random = Random::new(seed);
+    let supervisor = started(&system, Supervisor::one_for_one().intensity(1_000, HOUR));
+    let mut list: Vec<(String, Restart, bool)> = Vec::new();
+    let children = || {
+        let children = supervisor.which_children().wait().expect("a reply");
+        let told = children
+            .into_iter()
+            .map(|it| (it.id, it.restart, it.actor.is_some()));
+        told.collect::<Vec<_>>()
+    };
+    for step in 0..1_000 {
+        let id = random.below(12).to_string();
+        let at = list.iter().position(|it| it.0 == id);
+        let runs = at.is_some_and(|at| list[at].2);
+        let (is_done, wanted) = match (random.below(5), at) {
+            (0, _) => {
+                let kind = [Permanent, Transient, Temporary][random.below(3) as usize];
+                let spec = ChildSpec::new(id.clone(), Probe::default).restart(kind);
+                if at.is_none() {
+                    list.push((id, kind, true));
+                }
+                let reply = supervisor.start_child(spec).wait().expect("a reply");
+                (reply.is_ok(), at.is_none())
+            }
+            (1, _) => {
+                if let Some(at) = at {
+                    list[at].2 = false;
+                    list.retain(|it| it.2 || it.0 != id || it.1 != Temporary);
+                }
+                let reply = supervisor.terminate_child(id).wait();
+                (reply.expect("a reply").is_ok(), at.is_some())
+            }
+            (2, _) => {
+                if let Some(at) = at {
+                    list[at].2 = true;
+                }
+                let reply = supervisor.restart_child(id).wait();
+                (reply.expect("a reply").is_ok(), at.is_some() && !runs)
+            }
+            (3, _) => {
+                list.retain(|it| it.2 || it.0 != id);
+                let reply = supervisor.delete_child(id).wait();
+                (reply.expect("a reply").is_ok(), at.is_some() && !runs)
+            }
+            (_, Some(at)) if runs => {
+                let before = child(&supervisor, &id);
+                exit(&before, Exit::Stop);
+                match list[at].1 {
+                    Permanent => {
+                        eventually("it is restarted", || child(&supervisor, &id) != before);
+                    }
+                    Transient => list[at].2 = false,
+                    Temporary => drop(list.remove(at)),
+                }
+                eventually("its exit is handled", || children() == list);
+                (true, true)
+            }
+            _ => (true, true),
+        };
+        assert_eq!(is_done, wanted, "seed {seed}, step {step}");
+        assert_eq!(children(), list, "seed {seed}, step {step}");
+        let counts = supervisor.count_children().wait().expect("a reply");
+        let active = list.iter().filter(|it| it.2).count();
+        assert_eq!((counts.specs, counts.active), (list.len(), active));
     }
 }
