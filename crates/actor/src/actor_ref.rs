@@ -348,7 +348,8 @@ impl<A: Actor> ActorRef<A> {
         if lane >= self.cell.core().mailbox.lane_count() {
             return Err(TellError::NoLane(payload));
         }
-        let envelope = receives::envelope::<A, M, P>(payload.message, payload.reply);
+        // SAFETY: the route is the payload's.
+        let envelope = unsafe { Envelope::new(RouteOf::<A, M, P>::ROUTE, payload) };
         let delivered = current::with(|sender| self.deliver(sender, lane, envelope, on_full));
         // SAFETY: made above with this payload.
         delivered.map_err(|refused| refused.map(|it| unsafe { it.open::<Payload<M, P>>() }))
