@@ -135,8 +135,8 @@ fn the_sender_sees_that_nobody_waits() {
     });
 }
 
-/// Two owners whose edges close a circle at the same time: at least one sees it. A pointee that is read is valid: its
-/// owner writes it after the edge is cleared, which loom would report.
+/// Two owners set, follow and clear edges at the same time. A pointee that is read is valid: its owner writes it after the
+/// edge is cleared, which loom would report.
 #[test]
 fn edges() {
     struct Node {
@@ -179,7 +179,73 @@ fn edges() {
     });
 }
 
-/// The same without an end: one of the two sees the other.
+/// An owner waits for a second thing, and then for nothing, while another thread forgets the first one, or follows the
+/// edge. Each pointee is written once nobody waits for it. (Two threads: loom cannot run two that wait for a reader.)
+#[test]
+fn several() {
+    struct Node {
+        edge: Edge<UnsafeCell<usize>>,
+        pointees: [UnsafeCell<usize>; 2],
+    }
+    // SAFETY: as the protocol says, which loom checks.
+    unsafe impl Sync for Node {}
+    // SAFETY: as above.
+    unsafe impl Send for Node {}
+
+    impl Node {
+        fn pointee(&self, index: usize) -> NonNull<UnsafeCell<usize>> {
+            NonNull::from(&self.pointees[index])
+        }
+
+        fn write(&self, index: usize) {
+            // SAFETY: nobody reads it any more.
+            self.pointees[index].with_mut(|it| unsafe { *it = 2 });
+        }
+
+        fn follow(&self) -> Option<usize> {
+            // SAFETY: the pointer is valid until the edge is cleared.
+            self.edge
+                .follow(|it| unsafe { it.as_ref() }.with(|it| unsafe { *it }))
+        }
+    }
+
+    for forgets in [false, true] {
+        loom::model(move || {
+            let node = Arc::new(Node {
+                edge: Edge::default(),
+                pointees: [UnsafeCell::new(0), UnsafeCell::new(1)],
+            });
+            // SAFETY: the node outlives the edge.
+            assert!(unsafe { node.edge.add(node.pointee(0)) });
+            let shared = node.clone();
+            let other = thread::spawn(move || {
+                if !forgets {
+                    let seen = shared.follow();
+                    // The second one alone is never seen: the first one is still awaited.
+                    assert!(matches!(seen, None | Some(0)), "{seen:?}");
+                    return false;
+                }
+                let is_forgotten = shared.edge.forget(shared.pointee(0));
+                if is_forgotten {
+                    shared.write(0);
+                }
+                is_forgotten
+            });
+            // SAFETY: as above.
+            let is_only = unsafe { node.edge.add(node.pointee(1)) };
+            let taken = node.edge.take();
+            node.write(1);
+            if !forgets {
+                node.write(0);
+            }
+            assert_eq!(taken, is_only.then(|| node.pointee(1)));
+            assert!(node.edge.is_clear());
+            assert_eq!(other.join().expect("no panic"), is_only);
+        });
+    }
+}
+
+/// Two owners whose edges close a circle at the same time, and stay: at least one of them sees it.
 #[test]
 fn circles() {
     loom::model(|| {
