@@ -557,8 +557,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         };
         // Short idle times need several shards per sweep.
         let idle_ns = self.options.idle_after.map_or(u64::MAX, saturating_ns);
-        let round = u64::from(ROUNDS) * saturating_ns(period);
-        let at_once = (SHARDS as u64 * round)
+        let round = u64::from(ROUNDS).saturating_mul(saturating_ns(period));
+        let at_once = (SHARDS as u64)
+            .saturating_mul(round)
             .div_ceil(idle_ns.max(1))
             .clamp(1, SHARDS as u64);
         let directory = Arc::downgrade(self);
