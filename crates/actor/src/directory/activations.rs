@@ -173,6 +173,14 @@ fn lock_kept<A>(kept: &Mutex<Kept<A>>) -> MutexGuard<'_, Kept<A>> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl<K: Clone> Activation<K> {
+    /// Its epoch is set when it is spawned.
+    fn unspawned(key: &K) -> Arc<Self> {
+        let key = key.clone();
+        Arc::new(Self { key, epoch: 0 })
+    }
+}
+
 impl<A: Actor> Entry<A> {
     /// Terminated actors would keep their memory.
     fn forget_ended(&mut self) {
@@ -214,6 +222,19 @@ fn when_ended(cores: &[CoreRef], then: impl Fn() + Send + Sync + 'static) {
             }
         };
         core.on_end(Watcher::System, Box::new(on_end));
+    }
+}
+
+/// Makes `entry` that of the key; takes `new_key` only if there was none.
+fn put<K: Hash + Eq, A: Actor>(
+    shard: &mut Shard<K, A>,
+    new_key: &mut Option<K>,
+    key: &K,
+    entry: Entry<A>,
+) -> Option<Entry<A>> {
+    match shard.get_mut(key) {
+        Some(present) => Some(std::mem::replace(present, entry)),
+        None => shard.insert(new_key.take()?, entry),
     }
 }
 
@@ -312,8 +333,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         key: &K,
         victim: Option<CoreRef>,
     ) -> Result<ActorRef<A>, DirectoryError> {
-        // Cloned without the lock: keys are the user's.
-        let keys = (key.clone(), key.clone());
+        // Cloned and dropped without the lock: keys are the user's.
+        let (mut new_key, mut new) = (Some(key.clone()), Activation::unspawned(key));
         let (actor, watched, _old) = {
             let mut shard = self.shard_of(key);
             let entry = shard.get(key);
@@ -327,10 +348,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
                     (victim.into_iter().collect(), kept(None))
                 }
             };
-            match self.spawn(keys.0, after, kept) {
+            match self.spawn(&mut new, after, kept) {
                 Ok(entry) => {
                     let (actor, watched) = (entry.actor.clone(), entry.watched());
-                    (actor, watched, shard.insert(keys.1, entry))
+                    (actor, watched, put(&mut shard, &mut new_key, key, entry))
                 }
                 Err(error) => {
                     if !shard.contains_key(key) {
@@ -359,13 +380,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
     /// shard.
     fn spawn(
         self: &Arc<Self>,
-        key: K,
+        new: &mut Arc<Activation<K>>,
         after: Vec<CoreRef>,
         kept: SharedKept<A>,
     ) -> Result<Entry<A>, DirectoryError> {
         // Ordering: Relaxed: for one key, the lock of its shard orders the epochs.
         let epoch = self.next_epoch.fetch_add(1, Ordering::Relaxed);
-        let activation = Arc::new(Activation { key, epoch });
+        Arc::get_mut(new).expect("nobody else has it yet").epoch = epoch;
+        let activation = new.clone();
         let options = self.options.member.clone();
         let factory = self.factory(activation.clone(), kept.clone());
         let at_end = self.at_end(activation, kept.clone());
@@ -461,7 +483,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         core: &Core,
     ) -> Result<(), DirectoryError> {
         let key = &activation.key;
-        let keys = (key.clone(), key.clone());
+        // Without the lock, as in `begin`.
+        let (mut new_key, mut new) = (Some(key.clone()), Activation::unspawned(key));
         let (watched, _old) = {
             let mut shard = self.shard_of(key);
             {
@@ -475,9 +498,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             if after.iter().all(|it| it.id() != core.id()) {
                 after.push(CoreRef::of(core));
             }
-            let entry = self.spawn(keys.0, after, own.clone())?;
+            let entry = self.spawn(&mut new, after, own.clone())?;
             let watched = entry.watched();
-            let old = shard.insert(keys.1, entry);
+            let old = put(&mut shard, &mut new_key, key, entry);
             if old.is_none() {
                 self.count_one(true)?;
             }

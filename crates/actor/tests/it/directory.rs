@@ -86,6 +86,8 @@ struct BankInner {
     save_gate: Mutex<Option<Gate>>,
 }
 
+type Flag = fn(&BankInner) -> &AtomicBool;
+
 struct Alive(Bank, u64);
 
 impl Drop for Alive {
@@ -99,7 +101,7 @@ impl Bank {
         lock(&self.0.saved).get(&key).copied()
     }
 
-    fn set(&self, flag: fn(&BankInner) -> &AtomicBool, value: bool) {
+    fn set(&self, flag: Flag, value: bool) {
         flag(&self.0).store(value, Ordering::SeqCst);
     }
 
@@ -261,8 +263,7 @@ fn messages_during_a_passivation_wait_for_the_save() {
 fn a_failed_load_is_an_error_for_those_who_wait_and_the_next_message_tries_again() {
     let system = system();
     let (accounts, bank) = accounts(&system, DirectoryOptions::new());
-    type Switch = fn(&BankInner) -> &AtomicBool;
-    let kinds: [(Switch, &str); 2] = [
+    let kinds: [(Flag, &str); 2] = [
         (|it| &it.fails_loads, "no connection"),
         (|it| &it.load_panics, "a panic: a bad cable"),
     ];
@@ -290,10 +291,7 @@ fn a_failed_load_is_an_error_for_those_who_wait_and_the_next_message_tries_again
 fn a_failed_save_keeps_the_actor_and_a_later_one_saves_it() {
     let system = system();
     let (accounts, bank) = accounts(&system, DirectoryOptions::new());
-    for flag in [
-        (|it| &it.fails_saves) as fn(&BankInner) -> &AtomicBool,
-        |it| &it.save_panics,
-    ] {
+    for flag in [(|it| &it.fails_saves) as Flag, |it| &it.save_panics] {
         let before = accounts.ask(&1, 5_u64).wait().expect("a reply");
         bank.set(flag, true);
         let first = accounts.find(&1).expect("active");
