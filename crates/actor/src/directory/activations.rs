@@ -27,7 +27,7 @@
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
-    hash::{BuildHasher, Hash},
+    hash::{BuildHasher, DefaultHasher, Hash},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
@@ -96,7 +96,7 @@ impl<A> Kept<A> {
 }
 
 type SharedKept<A> = Arc<Mutex<Kept<A>>>;
-type Shard<K, A> = HashMap<K, Entry<A>>;
+type Shard<K, A> = HashMap<K, Entry<A>, Hashing>;
 type Load<K, A> = Box<dyn Fn(&Activation<K>) -> Result<A, String> + Send + Sync>;
 type Save<K, A> = Box<dyn Fn(&Activation<K>, &mut A) -> Result<(), String> + Send + Sync>;
 
@@ -105,7 +105,7 @@ pub(super) struct Activations<K, A: Actor> {
     pub(super) options: DirectoryOptions,
     backing: Arc<Backing<K, A>>,
     shards: Box<[Mutex<Shard<K, A>>]>,
-    hasher: RandomState,
+    hasher: Hashing,
     /// Entries of all shards.
     len: AtomicUsize,
     next_epoch: AtomicU64,
@@ -161,6 +161,37 @@ impl<K, A: Actor> Backing<K, A> {
             }
         }
         saved
+    }
+}
+
+/// Random keys, against attacks; fixed ones in a system that a seed repeats.
+#[derive(Clone)]
+enum Hashing {
+    Random(RandomState),
+    #[cfg(feature = "testing")]
+    Fixed,
+}
+
+impl Hashing {
+    #[cfg_attr(not(feature = "testing"), expect(unused_variables))]
+    fn of(system: &SystemInner) -> Self {
+        #[cfg(feature = "testing")]
+        if system.scheduler.executor().is_some() {
+            return Self::Fixed;
+        }
+        Self::Random(RandomState::new())
+    }
+}
+
+impl BuildHasher for Hashing {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        match self {
+            Self::Random(state) => state.build_hasher(),
+            #[cfg(feature = "testing")]
+            Self::Fixed => DefaultHasher::new(),
+        }
     }
 }
 
@@ -261,12 +292,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             loads_failed: Counter::default(),
             saves_failed: Counter::default(),
         };
+        let hasher = Hashing::of(&backing.system);
+        let shard = || Mutex::new(HashMap::with_hasher(hasher.clone()));
         let directory = Arc::new(Self {
             id: next_id(),
             options,
             backing: Arc::new(backing),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::new(),
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+            hasher,
             len: AtomicUsize::new(0),
             next_epoch: AtomicU64::new(1),
             closing: Mutex::new(()),

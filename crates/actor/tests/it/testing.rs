@@ -582,3 +582,50 @@ fn a_full_directory_searches_for_an_idle_activation_every_ten_milliseconds() {
     system.advance(10 * MS);
     assert_eq!(directory.ask(&2, Ball(0)).wait(), Ok(2));
 }
+
+#[test]
+fn a_seed_repeats_the_order_in_which_a_directory_saves() {
+    let run = |seed| {
+        let system = TestSystem::new(seed);
+        let saved = Notes::default();
+        let store = SavesKeys(saved.clone());
+        let options = DirectoryOptions::new().idle_after(100 * MS);
+        let directory = system.directory(options, store).expect("valid options");
+        for key in 0..40 {
+            directory.tell(&key, Ball(0)).expect("accepted");
+        }
+        system.run_until_idle();
+        for key in 0..20 {
+            directory.tell(&key, Ball(0)).expect("accepted");
+        }
+        system.advance(200 * MS);
+        assert_eq!((directory.activations(), saved.len()), (0, 40));
+        for key in 0..40 {
+            directory.tell(&key, Ball(0)).expect("accepted");
+        }
+        directory.passivate_all();
+        system.run_until_idle();
+        saved.all()
+    };
+    for seed in 0..3 {
+        let saved = run(seed);
+        assert_eq!(saved.len(), 80);
+        assert_eq!(saved, run(seed), "seed {seed}");
+    }
+}
+
+/// Notes the order of the saves.
+struct SavesKeys(Notes<u64>);
+
+impl Store<u64, Keyed> for SavesKeys {
+    type Error = std::convert::Infallible;
+
+    fn load(&self, of: &Activation<u64>) -> Result<Keyed, Self::Error> {
+        Ok(Keyed(of.key))
+    }
+
+    fn save(&self, of: &Activation<u64>, _keyed: &mut Keyed) -> Result<(), Self::Error> {
+        self.0.push(of.key);
+        Ok(())
+    }
+}
