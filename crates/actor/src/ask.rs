@@ -357,17 +357,28 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         })
     }
 
+    /// Takes the message back if it waits for capacity. It counts as shed if its deadline has passed.
+    fn take_unsent(&mut self, is_late: bool) -> Option<M> {
+        let Stage::Waiting(mut pending) = std::mem::replace(&mut self.stage, Stage::Settled) else {
+            return None;
+        };
+        let envelope = if is_late {
+            pending.give_up()
+        } else {
+            pending.take_back()
+        };
+        // SAFETY: the route made the envelope with these types.
+        Some(unsafe { envelope.open::<Payload<M, ReplySlot<R>>>() }.message)
+    }
+
     /// Gives up: a message that found no capacity comes back.
     fn give_up(&mut self, why: GaveUp) -> AskError<M> {
         self.forget();
-        // SAFETY: the route made the envelope with these types.
-        let open = |it: Envelope| unsafe { it.open::<Payload<M, ReplySlot<R>>>() }.message;
-        match std::mem::replace(&mut self.stage, Stage::Settled) {
-            Stage::Waiting(pending) if why == GaveUp::DeadlinePassed => {
-                AskError::Full(open(pending.give_up()))
-            }
-            Stage::Waiting(mut pending) => AskError::NoThread(open(pending.take_back())),
-            Stage::Unsent(..) | Stage::Settled => AskError::Expired,
+        let is_late = why == GaveUp::DeadlinePassed;
+        match self.take_unsent(is_late) {
+            Some(msg) if is_late => AskError::Full(msg),
+            Some(msg) => AskError::NoThread(msg),
+            None => AskError::Expired,
         }
     }
 
@@ -394,12 +405,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         };
         self.forget();
         self.receiver.close();
-        // SAFETY: the route made the envelope with these types.
-        let open = |it: Envelope| unsafe { it.open::<Payload<M, ReplySlot<R>>>() }.message;
-        let unsent = match std::mem::replace(&mut self.stage, Stage::Settled) {
-            Stage::Waiting(mut pending) => Some(open(pending.take_back())),
-            Stage::Unsent(..) | Stage::Settled => None,
-        };
+        let unsent = self.take_unsent(false);
         Poll::Ready(Err(AskError::Circle { circle, unsent }))
     }
 
