@@ -3,8 +3,7 @@
 use crate::common::*;
 use freeboard_actor::testing;
 
-/// Short enough to wait for.
-/// Longer than a busy machine takes to begin a handler.
+/// The deadline of most messages here, in virtual time.
 const SHORT: Duration = Duration::from_millis(200);
 
 #[test]
@@ -39,30 +38,31 @@ fn an_ask_may_be_told() {
 
 #[test]
 fn a_system_has_a_timeout_for_asks_without_one() {
-    let system = build(System::builder().workers(2).ask_timeout(SHORT));
-    let (actor, gate, notes) = held(&system, SpawnOptions::new());
+    let system = testing::TestSystem::build(0, System::builder().ask_timeout(SHORT));
+    let system = system.expect("valid settings");
+    let (actor, notes) = late(&system, SpawnOptions::new());
     let group = system.spawn_group(GroupOptions::new(1), |_| Probe::default());
     let group = group.expect("valid options");
-    let group_gate = hold(&group.members()[0]);
-    for reply in [
-        actor.ask(1).wait(),
-        block_on(actor.ask(2).into_future()),
-        group.any().ask(3).wait(),
-    ] {
+    make_late(&system, &group.members()[0]);
+    let mut asking = actor.ask(1).into_future();
+    let wakes = Arc::default();
+    assert!(poll_once(&mut asking, &wakes).is_pending());
+    for reply in [actor.ask(2).wait(), group.any().ask(3).wait()] {
         assert!(matches!(reply, Err(AskError::Expired)), "{reply:?}");
     }
-    group_gate.open();
+    assert_eq!(
+        poll_once(&mut asking, &wakes),
+        Poll::Ready(Err(AskError::Expired))
+    );
+    system.run_until_idle();
     let mut patient = actor.ask(4).timeout(LIMIT).into_future();
-    let wakes = Arc::default();
     assert!(poll_once(&mut patient, &wakes).is_pending());
     // A tell has no such deadline.
     assert_eq!(actor.ask(5).tell(), Ok(()));
-    let begun = Instant::now();
-    eventually("the timeout is over", || begun.elapsed() > SHORT);
-    gate.open();
-    assert_eq!(block_on(patient), Ok(4));
-    finish(&system);
+    system.advance(3 * SHORT);
+    assert_eq!(poll_once(&mut patient, &wakes), Poll::Ready(Ok(4)));
     assert_eq!(notes.all(), [4, 5]);
+    system.finish();
 }
 
 #[test]
@@ -106,11 +106,25 @@ fn within_until<R: Send + 'static>(
     result.recv_timeout(LIMIT).expect("the handler returns")
 }
 
-/// Waits until the deadline of the current message has passed.
-fn outlive(cx: &Context<Probe>) {
-    eventually("it passes", || {
-        cx.time_left().expect("a deadline").is_zero()
-    });
+/// A probe that runs only after [`SHORT`] has passed.
+fn late(system: &testing::TestSystem, options: SpawnOptions) -> (ActorRef<Probe>, Notes<u64>) {
+    let (probe, notes) = probe_with(system, options);
+    make_late(system, &probe);
+    (probe, notes)
+}
+
+fn make_late<A: Actor>(system: &testing::TestSystem, actor: &ActorRef<A>) {
+    // Its start was a wake-up, too.
+    system.run_until_idle();
+    system.faults(actor).delay_wakeups(2 * SHORT);
+}
+
+/// Asks the probe, with the deadline [`SHORT`] from now, to run a function in a handler.
+fn within_short(
+    probe: &ActorRef<Probe>,
+    script: impl FnOnce(&mut Context<Probe>) + Send + 'static,
+) -> Result<(), AskError<Act>> {
+    probe.ask(Act(Box::new(script))).timeout(SHORT).wait()
 }
 
 #[test]
@@ -154,13 +168,6 @@ impl Handler<u64> for Keeper {
     }
 }
 
-impl Handler<Gate> for Keeper {
-    type Reply = ();
-    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
-        gate.pass();
-    }
-}
-
 #[test]
 fn tells_to_an_actor_whose_every_message_counts_do_not_expire() {
     let system = testing::TestSystem::new(0);
@@ -171,13 +178,13 @@ fn tells_to_an_actor_whose_every_message_counts_do_not_expire() {
     let group = system.spawn_group(options, move |_| Keeper(kept.clone()));
     let group = group.expect("valid options");
     let keeper = group.members()[0].clone();
-    system.faults(&keeper).delay_wakeups(3 * SHORT);
+    make_late(&system, &keeper);
     let dams = [Dam::credit(8), Dam::adaptive(AdaptiveLimit::default())].map(|dam| {
         let dam = dam.in_front_of(keeper.recipient::<u64>());
         system.spawn(dam.expect("valid"))
     });
     let to = keeper.clone();
-    let script = Act(Box::new(move |_| {
+    let told = within_short(&actor, move |_| {
         to.tell(1).expect("accepted");
         to.recipient().tell(2).expect("accepted");
         block_on(to.send(3)).expect("accepted");
@@ -189,9 +196,8 @@ fn tells_to_an_actor_whose_every_message_counts_do_not_expire() {
             .for_each(|(dam, number)| dam.tell(number).expect("accepted"));
         // Its own deadline counts.
         to.ask(8).timeout(SHORT).tell().expect("accepted");
-    }));
-    let asked = actor.ask(script).timeout(2 * SHORT).wait();
-    asked.expect("a reply");
+    });
+    told.expect("a reply");
     system.advance(4 * SHORT);
     notes.check_all((1..8).chain([9]));
     assert_eq!(shed(&keeper, "expired"), 1);
@@ -213,7 +219,7 @@ const SENDS: [SendFn; 7] = [
 
 #[test]
 fn tells_inherit_the_deadline() {
-    let system = system();
+    let system = testing::TestSystem::new(0);
     let (actor, _) = probe(&system);
     let options = GroupOptions::new(1);
     let notes = Notes::default();
@@ -224,47 +230,54 @@ fn tells_inherit_the_deadline() {
     });
     let group = group.expect("valid options");
     let to = group.members()[0].clone();
-    let gate = hold(&to);
+    make_late(&system, &to);
     for (number, send) in (1..).zip(SENDS) {
         let (to, group) = (to.clone(), group.clone());
-        within_until(&actor, Instant::now() + SHORT, move |cx| {
+        let told = within_short(&actor, move |cx| {
             send(&to, &group, number);
             without_deadline(|| send(&to, &group, 10 + number));
-            outlive(cx);
             cx.clear_deadline();
             send(&to, &group, 20 + number);
         });
+        told.expect("a reply");
     }
     // The next message of the actor has no deadline.
     act_tell(&actor, &to, 31..32);
-    within(&actor, |_| ());
-    gate.open();
-    finish(&system);
+    system.advance(3 * SHORT);
     assert_eq!(shed(&to, "expired"), SENDS.len() as u64);
     notes.check_all((11..18).chain(21..28).chain([31]));
-    check_balance(&lane(&to, 0));
+    system.finish();
 }
 
 #[test]
 fn asks_inherit_the_deadline() {
-    let system = system();
+    let system = testing::TestSystem::new(0);
     let (actor, _) = probe(&system);
-    let (other, gate, notes) = held(&system, SpawnOptions::new());
-    for limit in [None, Some(LIMIT)] {
-        let to = other.clone();
-        let reply = within_until(&actor, Instant::now() + SHORT, move |_| match limit {
-            None => to.ask(1).wait(),
-            Some(limit) => to.ask(1).timeout(limit).wait(),
-        });
-        assert!(matches!(reply, Err(AskError::Expired)), "{reply:?}");
+    let (other, notes) = late(&system, SpawnOptions::new());
+    let replies = Notes::default();
+    for (deadline, limit) in [
+        (SHORT, None),
+        (SHORT, Some(LIMIT)),
+        // Its own deadline is earlier.
+        (LIMIT, Some(SHORT)),
+    ] {
+        let (to, noted) = (other.clone(), replies.clone());
+        let (begun, before) = (system.now(), replies.len());
+        let script = Act(Box::new(move |_| {
+            noted.push(match limit {
+                None => to.ask(1).wait(),
+                Some(limit) => to.ask(1).timeout(limit).wait(),
+            });
+        }));
+        let asked = actor.ask(script).timeout(deadline).tell();
+        asked.expect("accepted");
+        system.run_until(|| replies.len() > before);
+        assert_eq!(system.now() - begun, SHORT);
+        system.advance(3 * SHORT);
     }
-    // Its own deadline is earlier.
-    let to = other.clone();
-    let reply = within_until(&actor, soon(), move |_| to.ask(2).timeout(SHORT).wait());
-    assert!(matches!(reply, Err(AskError::Expired)), "{reply:?}");
-    gate.open();
-    finish(&system);
+    assert_eq!(replies.all(), vec![Err(AskError::Expired); 3]);
     assert_eq!((notes.len(), shed(&other, "expired")), (0, 3));
+    system.finish();
 }
 
 #[test]
@@ -284,21 +297,20 @@ fn a_told_message_passes_the_deadline_on() {
 
 #[test]
 fn a_message_in_an_outbox_expires() {
-    let system = system();
+    let system = testing::TestSystem::new(0);
     let (actor, _) = probe(&system);
-    let (to, gate, notes) = full(&system, bounded(4));
+    let (to, notes) = late(&system, bounded(4));
+    while to.try_tell(0).is_ok() {}
     let sent_to = to.clone();
-    within_until(&actor, Instant::now() + SHORT, move |cx| {
+    let told = within_short(&actor, move |cx| {
         sent_to.tell(1).expect("kept in the outbox");
-        outlive(cx);
         cx.clear_deadline();
         sent_to.tell(2).expect("kept in the outbox");
     });
-    gate.open();
-    assert_eq!(within(&actor, |cx| cx.deadline()), None);
-    finish(&system);
+    told.expect("a reply");
+    system.advance(5 * SHORT);
     assert_eq!((notes.nonzero(), shed(&to, "expired")), (vec![2], 1));
-    check_balance(&lane(&to, 0));
+    system.finish();
 }
 
 #[test]
@@ -348,35 +360,35 @@ fn a_panic_ends_the_deadline() {
 
 #[test]
 fn timers_and_iterators_do_not_inherit_the_deadline() {
-    let system = system();
+    let system = testing::TestSystem::new(0);
     let (actor, notes) = probe(&system);
-    let (to, sent) = probe(&system);
+    let (to, sent) = late(&system, SpawnOptions::new());
     let sent_to = to.clone();
-    within_until(&actor, Instant::now() + SHORT, move |cx| {
-        cx.send_after(Duration::ZERO, 1_u64).expect("a timer");
+    let told = within_short(&actor, move |cx| {
+        cx.send_after(2 * SHORT, 1_u64).expect("a timer");
         cx.send_all(&sent_to, [2_u64]).expect("kept");
-        outlive(cx);
     });
-    notes.wait_len(1);
-    sent.wait_len(1);
+    told.expect("a reply");
+    system.advance(5 * SHORT);
+    assert_eq!((notes.all(), sent.all()), (vec![1], vec![2]));
+    system.finish();
 }
 
 #[test]
 fn a_dam_passes_deadlines_on() {
-    let system = system();
     for dam in [Dam::credit(1), Dam::polling(0, Duration::from_millis(1))] {
+        let system = testing::TestSystem::new(0);
         let (actor, _) = probe(&system);
-        let (to, gate, notes) = full(&system, bounded(4));
+        let (to, notes) = late(&system, SpawnOptions::new());
         let dam = dam.in_front_of(to.recipient::<u64>()).expect("valid");
         let dam = system.spawn(dam);
         let sent_to = dam.clone();
-        within_until(&actor, Instant::now() + SHORT, move |cx| {
-            sent_to.tell(1).expect("accepted");
-            outlive(cx);
-        });
+        let told = within_short(&actor, move |_| sent_to.tell(1).expect("accepted"));
+        told.expect("a reply");
         dam.tell(2).expect("accepted");
-        gate.open();
-        eventually("the last one", || notes.nonzero() == [2]);
+        system.advance(9 * SHORT);
+        assert_eq!(notes.all(), [2]);
         assert_eq!(shed(&to, "expired") + shed(&dam, "expired"), 1);
+        system.finish();
     }
 }
