@@ -388,8 +388,8 @@ fn a_half_changed_actor_is_not_saved() {
     let add = AddTwice(6, asked.clone());
     accounts.tell(&1, add).expect("accepted");
     let actor = accounts.find(&1).expect("active");
-    // An activation that waits for the end of the one before is suspended, too.
-    eventually("its handler asks", || asked.depth() == 1);
+    // Beside the message that holds it. (An activation that waits for the end of the one before is suspended, too.)
+    eventually("its handler asks", || asked.depth() == 2);
     suspended(&actor);
     actor.stop();
     assert_eq!(ended(&actor).reason, ExitReason::Stopped);
