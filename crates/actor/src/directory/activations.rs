@@ -360,7 +360,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
     }
 
     /// Begins an activation, unless another thread has. With a `victim` it may exceed the bound, because it starts only
-    /// after the victim has ended.
+    /// after the victim has ended. Above the bound, the next activation of a key needs a victim, too.
     fn begin(
         self: &Arc<Self>,
         key: &K,
@@ -375,7 +375,15 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
                 return Ok(entry.actor.clone());
             }
             let (after, kept) = match entry {
-                Some(entry) => (entry.to_wait_for(), entry.kept.clone()),
+                // Above the bound, an activation that has not ended yet has given its place to another key.
+                Some(_) if victim.is_none() && self.len() > self.options.activations_max => {
+                    return Err(DirectoryError::Full(self.options.activations_max));
+                }
+                Some(entry) => {
+                    let mut after = entry.to_wait_for();
+                    after.extend(victim);
+                    (after, entry.kept.clone())
+                }
                 None => {
                     self.count_one(victim.is_some())?;
                     (victim.into_iter().collect(), kept(None))

@@ -462,10 +462,32 @@ fn at_the_bound_messages_are_refused_or_the_least_recent_is_passivated() {
         Err(TellError::Full(1)),
         "none is idle"
     );
+    assert_eq!(
+        accounts.tell(&1, 1_u64),
+        Err(TellError::Full(1)),
+        "the third has its place"
+    );
     save.open();
     assert_eq!(accounts.ask(&3, Sum).wait(), Ok(7));
     assert_eq!(bank.saved(1), Some(10));
     gate.open();
+}
+
+#[test]
+fn the_bound_holds_when_keys_take_each_others_places() {
+    testing::each_seed(0..20, |system| {
+        let options = DirectoryOptions::new().activations_max(3);
+        let (accounts, _) = accounts(system, options.at_bound(AtBound::PassivateIdle));
+        for round in 0..30_u64 {
+            for key in 0..11 {
+                let _ = accounts.tell(&((key * 7 + round) % 11), 1_u64);
+            }
+            // After a search that has found no idle activation, the next one comes later.
+            system.advance(Duration::from_millis(12));
+        }
+        system.run_until_idle();
+        assert!(accounts.activations() <= 3, "{}", accounts.activations());
+    });
 }
 
 #[test]
@@ -498,7 +520,8 @@ fn an_activation_that_awaits_makes_no_room() {
     let options = DirectoryOptions::new()
         .activations_max(2)
         .at_bound(AtBound::PassivateIdle)
-        .idle_after(Duration::from_millis(1));
+        // Longer than a busy machine takes to send the ask.
+        .idle_after(Duration::from_millis(500));
     let (accounts, _) = accounts(&system, options);
     let (asked, gate, _) = held(&system, SpawnOptions::new());
     let asker = accounts.get(&1).expect("free");
