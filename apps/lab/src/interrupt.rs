@@ -94,16 +94,19 @@ impl Interrupt {
         self.0.came.get().is_some()
     }
 
-    /// Waits until it comes; a second one ends the process.
-    pub(crate) fn wait(&self) {
+    /// From now on it does not end the process; [`Expected::wait`] waits for it. Call it before the service says that it
+    /// is ready.
+    pub(crate) fn expect(&self) -> Expected {
         let (sender, came) = mpsc::channel();
-        let _listening = self.listen(move || {
+        let listening = self.listen(move || {
             let _ = sender.send(());
         });
-        if !self.has_come() {
-            // It ends only by the sending.
-            let _ = came.recv();
-        }
+        Expected { came, listening }
+    }
+
+    /// Waits until it comes; a second one ends the process.
+    pub(crate) fn wait(&self) {
+        self.expect().wait();
     }
 
     /// What a run that went well exits with.
@@ -121,6 +124,22 @@ impl Interrupt {
     pub(crate) fn listen(&self, listener: impl Fn() + Send + 'static) -> Listening {
         self.0.lock().push(Box::new(listener));
         Listening(self.0.clone())
+    }
+}
+
+/// One that is waited for.
+pub(crate) struct Expected {
+    came: mpsc::Receiver<()>,
+    listening: Listening,
+}
+
+impl Expected {
+    /// Waits until it comes, or has come before; a second one ends the process.
+    pub(crate) fn wait(self) {
+        if self.listening.0.came.get().is_none() {
+            // It ends only by the sending.
+            let _ = self.came.recv();
+        }
     }
 }
 

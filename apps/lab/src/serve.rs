@@ -20,7 +20,7 @@ use crate::{
     console::{self, say},
     figures::counted,
     host::Host,
-    interrupt::Interrupt,
+    interrupt::Expected,
     processor,
     usage::Usage,
 };
@@ -65,11 +65,11 @@ impl Host {
     /// Waits for Ctrl-C, and ends: `drain` returns how many of what is served are left.
     pub(crate) fn serve(
         self,
-        interrupt: &Interrupt,
+        end: Expected,
         noun: &str,
         drain: impl FnOnce(Duration) -> usize,
     ) -> ExitCode {
-        interrupt.wait();
+        end.wait();
         let seconds = DRAIN.as_secs();
         say(&format!(
             "draining for up to {seconds} s; Ctrl-C again ends at once"

@@ -1,6 +1,6 @@
 //! The clock. All code reads the time here (invariant 6 of ARCHITECTURE.md), so that a simulation can replace it.
 //!
-//! With the feature `virtual-clock`, a thread may replace its clock by one that moves only by [`set_virtual_ns`]. Tests and
+//! With the feature `virtual-clock`, a thread may replace its clock by one that moves only by `set_virtual_ns`. Tests and
 //! the simulator do so. Without the feature, nothing is checked.
 
 use std::{

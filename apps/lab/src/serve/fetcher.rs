@@ -241,6 +241,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     let directory = args.directory()?;
     let slow_store = args.store()?;
     let (_server, redis) = args.redis()?;
+    let end = interrupt.expect();
     let host = args.host.start()?;
     let redis = Redis::connect(&host.system, &host.poller, redis)?;
     let cache = CacheOptions {
@@ -315,7 +316,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         "the fetcher is at work; http://{0}/metrics, http://{0}/healthz; Ctrl-C ends it",
         server.address()
     ))?;
-    Ok(host.serve(interrupt, "notification", |time| {
+    Ok(host.serve(end, "notification", |time| {
         load.iter().for_each(Load::stop);
         let left = fetcher.stop(time);
         drop(load);

@@ -36,6 +36,7 @@ pub(crate) struct ServeHttpArgs {
 
 /// Serves until Ctrl-C.
 pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let end = interrupt.expect();
     let host = args.host.start()?;
     let body = Bytes::from(args.body.clone());
     let cpu_us = args.cpu_us;
@@ -79,7 +80,7 @@ pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<
         "http://{} serves, gauges on /metrics; Ctrl-C ends it",
         server.address()
     ))?;
-    Ok(host.serve(interrupt, "connection", |time| server.drain(time)))
+    Ok(host.serve(end, "connection", |time| server.drain(time)))
 }
 
 fn page(body: Bytes) -> Response<Body> {

@@ -42,6 +42,7 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
     if backend.port() == 0 {
         return Err(Usage::new(format!("--to {backend} has no port")).into());
     }
+    let end = interrupt.expect();
     let host = args.host.start()?;
     let options = ProxyOptions {
         listener: ListenerOptions {
@@ -88,5 +89,5 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
     if let Some(server) = gauges {
         announce(&format!("gauges on http://{}/metrics", server.address()))?;
     }
-    Ok(host.serve(interrupt, "connection", |time| proxy.drain(time)))
+    Ok(host.serve(end, "connection", |time| proxy.drain(time)))
 }
