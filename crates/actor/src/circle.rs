@@ -1,4 +1,4 @@
-//! Circles of asks: who waits for whose reply.
+//! A circle of asks: actors that each wait for the reply of the next one.
 
 use std::fmt;
 

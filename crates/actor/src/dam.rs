@@ -252,7 +252,7 @@ pub struct Dam<M: Message> {
     gauge: DamGauge,
 }
 
-/// A message on its way, with the deadline that it came with.
+/// A message of the reservoir, and the deadline that its sender gave it.
 struct Kept<M> {
     msg: M,
     deadline_ns: u64,

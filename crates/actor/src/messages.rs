@@ -22,8 +22,8 @@ use crate::{
     span::{HandleSpan, SenderSpan},
 };
 
-/// A run sheds so many messages by age for the budget of one handled message. A stale queue is then gone soon, and a run
-/// sheds at most 16 times its budget, some 100 us.
+/// Messages that are shed by age for the budget of one handled message. So an old backlog is shed in a few runs, and one
+/// run sheds at most 16 times its budget, which takes about 100 us.
 const SHED_PER_BUDGET: u32 = 16;
 
 /// What became of a message that was taken from its lane.

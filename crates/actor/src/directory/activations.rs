@@ -79,7 +79,7 @@ struct Entry<A: Actor> {
     used_ns: u64,
 }
 
-/// The actor of a failed save, on its way to the next activation of the key. The present activation of a key and those
+/// An actor that could not be saved. The next activation of its key takes it over. The present activation of a key and those
 /// that wait for its end share it.
 struct Kept<A> {
     actor: Option<A>,
