@@ -294,6 +294,8 @@ mod tests {
             (target, is_sent): (ActorRef<Target>, bool),
             _cx: &mut Context<Self>,
         ) -> bool {
+            // Only now, so that the target's ask stays in the mailbox until this handler returns.
+            target.tell(()).expect("accepted");
             let (sender, receiver) = oneshot::channel();
             let target = target.cell().core();
             receiver.set_note(target.own().as_ptr().cast());
@@ -326,7 +328,6 @@ mod tests {
             let target = Target(asker.clone());
             let target = system.spawn_once(crate::SpawnOptions::new(), target);
             let target = target.expect("valid options");
-            target.tell(()).expect("accepted");
             let is_circle = asker.ask((target, is_sent)).wait();
             assert_eq!(is_circle.ok(), Some(!is_sent));
         }
