@@ -37,9 +37,10 @@ const FLOORS: &[(&str, &str)] = &[
         "cache redis net actor flow meter",
     ),
     ("freeboard", "*"),
-    // The scene fetch and the command `fetcher` run the other application, which is a library.
-    ("freeboard-lab", "freeboard fetcher board test-servers"),
+    // The commands `fetcher` and `logd` run the other applications, which are libraries.
+    ("freeboard-lab", "freeboard fetcher logd board test-servers"),
     ("freeboard-fetcher", "freeboard"),
+    ("freeboard-logd", "freeboard board"),
     ("xtask", ""),
 ];
 

@@ -1,0 +1,27 @@
+//! A log server that stays stable under overload.
+//!
+//! ```text
+//!   TCP, TLS, Unix stream ─┐                     ┌─ dam, urgent ──┐
+//!   UDP, Unix datagram ────┼─ source ── Batch ───┼─ dam, ...  ────┼─▶ writer ─▶ sinks
+//!   HTTP POST ─────────────┘  (bound in lines    └─ dam, debug ───┘   (a lane each)
+//!                              and bytes)
+//! ```
+//!
+//! - A *source* is one connection, or the sender's address of datagrams. It cuts bytes into lines, finds the priority
+//!   of each, and sends the lines of one read as one [`Batch`] per severity group. It holds at most so many lines and
+//!   bytes that no sink has taken yet.
+//! - Each severity group has a dam in front of the writer. The dam's reservoir is bounded, and has the group's policy.
+//! - The writer hands batches to the sinks. The lanes of its mailbox are short: what waits, waits in a dam.
+//! - A line that no sink takes is counted, by source and reason, when its batch is dropped.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod priority;
+mod record;
+mod source;
+
+pub use batch::{Batch, BatchBuilder, Format, Line, Marks};
+pub use priority::{Facility, Group, Priority, Severity};
+pub use record::{LogRecord, RecordError, SOURCE_NAME_BYTES_MAX};
+pub use source::{Shed, Source, SourceBound};
