@@ -83,10 +83,12 @@ impl Mailbox {
     /// arrivals. Under overload a gap is shorter than a service time, so the queue that drops its oldest request stays
     /// young even when the service is slower than expected, or serves another lane.
     pub(super) fn lanes(self, bound: usize, in_time: usize, deadline: Duration) -> Vec<LaneConfig> {
-        let aging = LaneConfig::bounded(bound).overload(Overload::CoDel {
-            target: deadline / 5,
-            interval: deadline,
-        });
+        let aging = LaneConfig::bounded(bound)
+            .overload(Overload::CoDel {
+                target: deadline / 5,
+                interval: deadline,
+            })
+            .lifo_when_overloaded();
         let young = LaneConfig::bounded(in_time).overload(Overload::DropOldest);
         let refusing = |bound| LaneConfig::bounded(bound).overload(Overload::Reject);
         match self {
