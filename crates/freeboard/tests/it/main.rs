@@ -2,6 +2,8 @@
 
 mod examples;
 mod features;
+#[cfg(all(feature = "tokio", feature = "tower"))]
+mod grpc;
 #[cfg(all(feature = "redis-embedded", feature = "stream"))]
 mod metrics;
 #[cfg(feature = "testing")]
