@@ -139,7 +139,7 @@ pub struct TopicSnapshot {
     pub published: u64,
     /// Messages that subscribers got, also those that have left.
     pub delivered: u64,
-    /// Messages that subscribers missed because their lanes were full.
+    /// Messages that subscribers missed because their lanes were full or the publisher gave up.
     pub shed: u64,
     /// Subscribers that were unsubscribed because their lanes were full.
     pub unsubscribed: u64,

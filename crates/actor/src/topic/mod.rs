@@ -207,7 +207,7 @@ impl Subscription {
         self.subscriber.counts().delivered.get()
     }
 
-    /// Messages that the actor missed because its lane was full.
+    /// Messages that the actor missed: its lane was full, or the publisher gave up before it was reached.
     pub fn shed(&self) -> u64 {
         self.subscriber.counts().shed.get()
     }
@@ -332,29 +332,27 @@ impl<M: Message + Clone> Topic<M> {
     /// A panic of the message's `clone` reaches the publisher.
     pub fn publish(&self, msg: M) -> Published {
         self.inner.published.add(1);
-        let mut tally = Tally::new(&self.inner);
         let subscribers = self.inner.read();
-        for waits in [false, true] {
-            for subscriber in select(&subscribers, waits) {
-                let outcome = subscriber.target.tell(msg.clone(), waits);
-                tally.enter(subscriber, outcome);
-            }
+        let mut tally = Tally::new(&self.inner, in_order(&subscribers));
+        while let Some(subscriber) = tally.next() {
+            let outcome = subscriber.target.tell(msg.clone(), subscriber.waits());
+            tally.enter(subscriber, outcome);
         }
         tally.published
     }
 
-    /// [`Topic::publish`] that waits without blocking the executor. If the future is dropped early, some subscribers
-    /// have got the message.
+    /// [`Topic::publish`] that waits without blocking the executor. If the future is dropped early, the subscribers that
+    /// it has not reached miss the message, and count it as shed.
     pub async fn send(&self, msg: M) -> Published {
         self.inner.published.add(1);
-        let mut tally = Tally::new(&self.inner);
         let subscribers = self.inner.read();
-        for subscriber in select(&subscribers, false) {
-            let outcome = subscriber.target.tell(msg.clone(), false);
-            tally.enter(subscriber, outcome);
-        }
-        for subscriber in select(&subscribers, true) {
-            let outcome = subscriber.target.send(msg.clone()).await;
+        let mut tally = Tally::new(&self.inner, in_order(&subscribers));
+        while let Some(subscriber) = tally.next() {
+            let outcome = if subscriber.waits() {
+                subscriber.target.send(msg.clone()).await
+            } else {
+                subscriber.target.tell(msg.clone(), false)
+            };
             tally.enter(subscriber, outcome);
         }
         tally.published
@@ -371,32 +369,41 @@ impl<M: Message + Clone> Topic<M> {
     }
 }
 
-/// The subscribers that have not ended, and let the publisher wait or not.
-fn select<M>(
-    subscribers: &[Arc<Subscriber<M>>],
-    waits: bool,
-) -> impl Iterator<Item = &Subscriber<M>> {
-    let is_meant = move |it: &&Arc<Subscriber<M>>| {
-        (it.policy == SlowSubscriber::Wait) == waits && !it.counts.is_removed()
-    };
-    subscribers.iter().filter(is_meant).map(|it| &**it)
+/// The subscribers that have not ended: first those that never let the publisher wait.
+fn in_order<M>(subscribers: &[Arc<Subscriber<M>>]) -> impl Iterator<Item = &Subscriber<M>> {
+    [false, true].into_iter().flat_map(move |waits| {
+        let subscribers = subscribers.iter().map(|it| &**it);
+        subscribers.filter(move |it| it.waits() == waits && !it.counts.is_removed())
+    })
 }
 
-/// Counts the outcomes of one message; its drop adds them to the topic.
-struct Tally<'t, M: Message> {
+/// Counts the outcomes of one message; its drop adds them to the topic. If the publisher has given up by then, or the
+/// message's `clone` has panicked, the subscribers that were not reached have missed the message.
+struct Tally<'t, M: Message, Rest: Iterator<Item = &'t Subscriber<M>>> {
     topic: &'t TopicInner<M>,
+    /// The one that is being reached.
+    current: Option<&'t Subscriber<M>>,
+    rest: Rest,
     published: Published,
 }
 
-impl<'t, M: Message> Tally<'t, M> {
-    fn new(topic: &'t TopicInner<M>) -> Self {
+impl<'t, M: Message, Rest: Iterator<Item = &'t Subscriber<M>>> Tally<'t, M, Rest> {
+    fn new(topic: &'t TopicInner<M>, rest: Rest) -> Self {
         Self {
             topic,
+            current: None,
+            rest,
             published: Published::default(),
         }
     }
 
+    fn next(&mut self) -> Option<&'t Subscriber<M>> {
+        self.current = self.rest.next();
+        self.current
+    }
+
     fn enter(&mut self, subscriber: &Subscriber<M>, outcome: Delivery) {
+        self.current = None;
         let is_slow = match outcome {
             Delivery::Accepted => {
                 subscriber.counts.delivered.add(1);
@@ -427,8 +434,13 @@ impl<'t, M: Message> Tally<'t, M> {
     }
 }
 
-impl<M: Message> Drop for Tally<'_, M> {
+impl<'t, M: Message, Rest: Iterator<Item = &'t Subscriber<M>>> Drop for Tally<'t, M, Rest> {
     fn drop(&mut self) {
+        let current = self.current.filter(|it| !it.counts.is_removed());
+        for missed in current.into_iter().chain(&mut self.rest) {
+            missed.counts.shed.add(1);
+            self.published.shed += 1;
+        }
         self.topic.delivered.add(self.published.delivered);
         self.topic.shed.add(self.published.shed);
         self.topic.unsubscribed.add(self.published.unsubscribed);

@@ -128,6 +128,11 @@ impl SubscriberCounts {
 }
 
 impl<M> Subscriber<M> {
+    /// Whether it lets the publisher wait.
+    pub(super) fn waits(&self) -> bool {
+        self.policy == SlowSubscriber::Wait
+    }
+
     pub(super) fn snapshot(&self) -> SubscriberSnapshot {
         let core = self.target.core();
         SubscriberSnapshot {

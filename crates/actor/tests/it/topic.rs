@@ -1,5 +1,7 @@
 //! Topics: each subscriber's policy, order, bounds, and a model of the counts.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use proptest::prelude::*;
 
 use crate::common::*;
@@ -117,6 +119,56 @@ fn a_publisher_waits_as_a_thread_a_future_and_a_handler() {
     assert_eq!(block_on(sending).delivered, 1);
     assert_eq!(thread.join().expect("no panic"), 1);
     eventually("all got through", || notes.nonzero().len() == 3);
+}
+
+/// The message's clone panics if it is told to.
+#[derive(Clone)]
+struct Fragile(#[allow(dead_code)] Option<Bomb>);
+
+struct Bomb;
+
+impl Clone for Bomb {
+    fn clone(&self) -> Self {
+        panic!("on purpose")
+    }
+}
+
+#[test]
+fn subscribers_that_a_publisher_does_not_reach_count_the_message_as_shed() {
+    let system = system();
+    let topic = system.topic::<Fragile>(TopicOptions::new());
+    let (free, _) = probe(&system);
+    let (blocked, gate, _) = full(&system, bounded(2));
+    let (leaving, _) = probe(&system);
+    let subscribe = |actor, slow| topic.subscribe_with(actor, slow, |_| 1_u64).expect("free");
+    let subscriptions = [
+        subscribe(&free, SlowSubscriber::Shed),
+        subscribe(&blocked, SlowSubscriber::Wait),
+        subscribe(&free, SlowSubscriber::Wait),
+        subscribe(&leaving, SlowSubscriber::Wait),
+    ];
+    let counts = || {
+        let counts = subscriptions.each_ref();
+        let counts = counts.map(|it| (it.delivered(), it.shed()));
+        let snapshot = topic.snapshot();
+        assert_eq!(
+            snapshot.delivered,
+            counts.iter().map(|it| it.0).sum::<u64>()
+        );
+        assert_eq!(snapshot.shed, counts.iter().map(|it| it.1).sum::<u64>());
+        counts
+    };
+    let own = topic.clone();
+    let mut sending = Box::pin(async move { own.send(Fragile(None)).await });
+    assert!(poll_once(&mut sending, &Arc::default()).is_pending());
+    subscriptions[3].unsubscribe();
+    drop(sending);
+    assert_eq!(counts(), [(1, 0), (0, 1), (0, 1), (0, 0)]);
+
+    let publish = || topic.publish(Fragile(Some(Bomb)));
+    catch_unwind(AssertUnwindSafe(publish)).expect_err("the clone panics");
+    assert_eq!(counts(), [(1, 1), (0, 2), (0, 2), (0, 0)]);
+    gate.open();
 }
 
 #[test]

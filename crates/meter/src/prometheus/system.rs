@@ -243,7 +243,7 @@ metrics! {
     counter "freeboard_topic_messages_delivered_total" = |it| it.delivered,
         "Messages that subscribers got.";
     counter "freeboard_topic_messages_shed_total" = |it| it.shed,
-        "Messages that subscribers missed because their lanes were full.";
+        "Messages that subscribers missed because their lanes were full or the publisher gave up.";
     counter "freeboard_topic_subscribers_unsubscribed_total" = |it| it.unsubscribed,
         "Subscribers that were unsubscribed because their lanes were full, or their closures panicked.";
 }
