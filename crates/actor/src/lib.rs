@@ -198,7 +198,7 @@ pub use group::{
 };
 pub use id::{ActorId, ActorKey};
 pub use options::{Dispatcher, OUTBOX_BOUND_DEFAULT, PINNED_BOUND_DEFAULT, SpawnOptions};
-pub use pending_asks::{PENDING_ASKS_BOUND_DEFAULT, PENDING_ASKS_BOUND_MAX};
+pub use pending_asks::{AskRefused, PENDING_ASKS_BOUND_DEFAULT, PENDING_ASKS_BOUND_MAX};
 pub use receives::Receives;
 pub use recipient::Recipient;
 pub use reply::{NoReply, NoReplyUntil, ReplyPort, ReplySlot};

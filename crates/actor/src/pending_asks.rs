@@ -20,6 +20,8 @@
 
 use std::{
     any::{Any, TypeId},
+    error::Error,
+    fmt,
     marker::PhantomData,
     mem,
     time::Duration,
@@ -80,6 +82,13 @@ struct PendingAsk {
     span: SenderSpan,
 }
 
+impl PendingAsk {
+    fn into_closure<F: 'static>(self) -> F {
+        let closure = self.into_message.downcast();
+        *closure.unwrap_or_else(|_| unreachable!("the ticket is this ask's"))
+    }
+}
+
 /// An actor's asks that are not answered yet.
 #[derive(Default)]
 pub(crate) struct PendingAsks {
@@ -129,6 +138,39 @@ impl PendingAsks {
         }
     }
 }
+
+/// An ask of [`Context::ask`] that was not begun: it owns the message and the closure, and what that has captured.
+pub struct AskRefused<M, F> {
+    /// Why, with the message.
+    pub error: TellError<M>,
+    /// It was not called.
+    pub closure: F,
+}
+
+impl<M, F> AskRefused<M, F> {
+    /// The message that the closure makes of the error: what the handler of the outcome would get.
+    pub fn into_message<R, N>(self) -> N
+    where
+        F: FnOnce(Result<R, AskError<M>>) -> N,
+    {
+        (self.closure)(Err(self.error.into()))
+    }
+}
+
+// By hand, so that neither messages nor closures need be `Debug`.
+impl<M, F> fmt::Debug for AskRefused<M, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "AskRefused({:?})", self.error)
+    }
+}
+
+impl<M, F> fmt::Display for AskRefused<M, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(formatter)
+    }
+}
+
+impl<M, F> Error for AskRefused<M, F> {}
 
 /// Why there is no reply.
 enum NoAnswer {
@@ -268,9 +310,7 @@ where
         };
         let deadline_ns = ask.inherited_ns;
         let _scope = (deadline_ns != NO_DEADLINE_NS).then(|| DeadlineScope::enter(deadline_ns));
-        let into_message = ask.into_message.downcast::<F>();
-        let into_message =
-            into_message.unwrap_or_else(|_| unreachable!("the ticket is this ask's"));
+        let into_message = ask.into_closure::<F>();
         let msg = into_message(answer.result.map_err(|why| match why {
             NoAnswer::Expired => AskError::Expired,
             NoAnswer::Shed => AskError::Shed,
@@ -327,8 +367,10 @@ impl<A: Actor> Context<A> {
     ///             rate: rate.ok(),
     ///             reply,
     ///         };
-    ///         // If it is refused, the reply is dropped, and the asker gets an error at once.
-    ///         let _ = cx.ask(&self.rates, Rate, into_message);
+    ///         if let Err(refused) = cx.ask(&self.rates, Rate, into_message) {
+    ///             // It was not sent. It is handled as an ask without a reply.
+    ///             Handler::handle(self, refused.into_message(), cx);
+    ///         }
     ///     }
     /// }
     ///
@@ -346,15 +388,16 @@ impl<A: Actor> Context<A> {
     /// ```
     ///
     /// # Errors
-    /// As [`ActorRef::tell`], with the message. [`TellError::TooManyAsks`] if as many asks of this actor are pending as
-    /// [`crate::SpawnOptions::pending_asks`] allows. [`TellError::NoThread`] if there is a deadline and no thread for
-    /// timers. `into_message` is dropped then, without a call.
+    /// [`AskRefused`] with the message and `into_message`, which was not called: a [`crate::Deferred`] that it holds is still
+    /// there. [`AskRefused::into_message`] calls it with the error. The errors are those of [`ActorRef::tell`],
+    /// [`TellError::TooManyAsks`] if as many asks of this actor are pending as [`crate::SpawnOptions::pending_asks`] allows,
+    /// and [`TellError::NoThread`] if there is a deadline and no thread for timers.
     pub fn ask<B, M, F, N>(
         &mut self,
         other: &ActorRef<B>,
         msg: M,
         into_message: F,
-    ) -> Result<(), TellError<M>>
+    ) -> Result<(), AskRefused<M, F>>
     where
         A: Receives<N>,
         B: Receives<M>,
@@ -375,7 +418,7 @@ impl<A: Actor> Context<A> {
         &mut self,
         ask: Ask<B, M, B::Reply>,
         into_message: F,
-    ) -> Result<(), TellError<M>>
+    ) -> Result<(), AskRefused<M, F>>
     where
         A: Receives<N>,
         B: Receives<M>,
@@ -395,7 +438,7 @@ impl<A: Actor> Context<A> {
         msg: M,
         deadline_ns: u64,
         into_message: F,
-    ) -> Result<(), TellError<M>>
+    ) -> Result<(), AskRefused<M, F>>
     where
         A: Receives<N>,
         B: Receives<M>,
@@ -406,13 +449,15 @@ impl<A: Actor> Context<A> {
         let bound = self.cell().core().options().pending_asks_bound;
         let pending = self.asks.get_or_insert_default();
         if pending.asks.len() >= bound {
-            return Err(TellError::TooManyAsks(msg));
+            return Err(AskRefused {
+                error: TellError::TooManyAsks(msg),
+                closure: into_message,
+            });
         }
         let expired = AnswerRoute::<(A, M, B::Reply, F, N)>::expired;
         let ticket = pending.insert(Box::new(into_message), deadline_ns, expired);
         if deadline_ns != NO_DEADLINE_NS && !self.set_ask_timer(deadline_ns) {
-            drop(self.take_ask(ticket));
-            return Err(TellError::NoThread(msg));
+            return Err(self.refuse(ticket, TellError::NoThread(msg)));
         }
         let port = AnswerPort {
             asker: Some(CoreRef::of(self.cell().core())),
@@ -423,13 +468,19 @@ impl<A: Actor> Context<A> {
         };
         to.offer_with(lane, msg, port, OnFull::Wait)
             .map_err(|refused| {
-                drop(self.take_ask(ticket));
-                refused.map(|mut payload| {
+                let error = refused.map(|mut payload| {
                     // The error reports it; no notice is needed.
                     payload.reply.asker = None;
                     payload.message
-                })
+                });
+                self.refuse(ticket, error)
             })
+    }
+
+    fn refuse<M, F: 'static>(&mut self, ticket: Ticket, error: TellError<M>) -> AskRefused<M, F> {
+        let ask = self.take_ask(ticket);
+        let closure = ask.expect("it has had no outcome").into_closure();
+        AskRefused { error, closure }
     }
 
     /// Makes the actor look for expired asks at this time. `false` without a thread for timers.

@@ -28,8 +28,8 @@ impl DeferredHandler<Transfer> for Account {
         }
         self.0 -= amount;
         let settled = move |credited| Settled(amount, credited, reply);
-        if cx.ask(&to, Credit(amount), settled).is_err() {
-            self.0 += amount; // not sent; `reply` is dropped, so the teller gets an error at once
+        if let Err(refused) = cx.ask(&to, Credit(amount), settled) {
+            Handler::handle(self, refused.into_message(), cx); // not sent
         }
     }
 }

@@ -24,7 +24,8 @@ fn ask_all(
     let (to, outcomes) = (to.clone(), outcomes.clone());
     within(from, move |cx| {
         let asked = numbers.map(|number| cx.ask(&to, number, note(&outcomes)));
-        asked.filter_map(Result::err).collect()
+        let refused = asked.filter_map(Result::err);
+        refused.map(|it| it.error).collect()
     })
 }
 
@@ -122,7 +123,7 @@ fn an_ask_without_a_reply_is_shed_once() {
 }
 
 #[test]
-fn a_refused_ask_returns_its_message_and_drops_its_closure() {
+fn a_refused_ask_returns_its_message_and_its_closure() {
     let system = system();
     let options = SpawnOptions::new().outbox(1).pending_asks(3);
     let (asker, _) = probe_with(&system, options);
@@ -141,16 +142,23 @@ fn a_refused_ask_returns_its_message_and_drops_its_closure() {
         [TellError::Full(2)]
     );
     let to = busy.clone();
-    let (ledger, noted) = (Ledger::default(), outcomes.clone());
-    let token = ledger.token();
-    let refused = within(&asker, move |cx| {
-        let note = note(&noted);
-        cx.ask_with(to.ask(3).lane(1), move |outcome| {
+    let (ledger, noted) = (Ledger::default(), Notes::default());
+    let (token, note) = (ledger.token(), note(&noted));
+    let handed_back = ledger.clone();
+    let text = within(&asker, move |cx| {
+        let closure = move |outcome| {
             drop(token);
             note(outcome)
-        })
+        };
+        let refused = cx.ask_with(to.ask(3).lane(1), closure);
+        let refused = refused.expect_err("the actor has one lane");
+        assert_eq!(handed_back.dropped(), 0);
+        let text = format!("{refused:?}: {refused}");
+        refused.into_message().0(cx);
+        text
     });
-    assert_eq!(refused, Err(TellError::NoLane(3)));
+    assert_eq!(text, "AskRefused(NoLane(..)): the mailbox has no such lane");
+    assert_eq!(noted.all(), [Err(AskError::NoLane(3))]);
     ledger.settle(1);
     // The bound counts those that wait for a reply, in the lane or in the outbox.
     let (slow, slow_gate, _) = held(&system, SpawnOptions::new());
@@ -345,12 +353,14 @@ fn the_handler_of_a_reply_has_the_deadline_of_the_one_that_asked() {
                         Box::pin(async move { known.push(cx.deadline().is_some()) })
                     }))
                 })
+                .is_ok()
             } else {
                 cx.ask(&to, 1, move |_| {
                     Act(Box::new(move |cx| known.push(cx.deadline().is_some())))
                 })
+                .is_ok()
             };
-            asked.expect("accepted");
+            assert!(asked, "accepted");
         }));
         asker.ask(script).deadline(soon()).wait().expect("handled");
     }
