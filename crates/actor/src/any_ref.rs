@@ -17,7 +17,6 @@ use crate::{
     relations::Watcher,
     reply::NoReply,
     start::Start,
-    supervision::FailureKind,
     system::System,
     termination::{ExitReason, Terminated},
 };
@@ -184,7 +183,11 @@ impl<A: Actor> Context<A> {
     /// Links this actor and another one: if one of them terminates because it failed, the other one fails, too, with
     /// "the linked actor .. terminated". Its supervision decides, so it may restart; the link is then gone. If `other`
     /// has failed already, this actor fails. A stop, graceful or not, and a restart do not fail the other one. Linking
-    /// twice is linking once. This is Erlang's link.
+    /// twice is linking once.
+    ///
+    /// This is Erlang's link, with one difference: a restarted actor is still the same actor, so it keeps its links. If
+    /// the other one fails while it waits for its restart, it fails instead of starting, and its supervision decides
+    /// again.
     pub fn link<B: Actor>(&self, other: &ActorRef<B>) {
         self.link_any(&other.any());
     }
@@ -226,7 +229,7 @@ fn link_to(from: &Core, to: &Core) {
         to.forget_watcher(Watcher::Link(from_id));
         if ended.reason.is_abnormal() {
             let reason = format!("the linked actor {text} terminated: {:?}", ended.reason);
-            to.fail_by_other(FailureKind::Error, reason);
+            to.fail_by_link(reason);
         }
     };
     from.on_end(Watcher::Link(to_id), Box::new(on_end));

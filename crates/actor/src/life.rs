@@ -138,7 +138,7 @@ impl<A: Actor> Body<A> {
             Directive::Escalate => {
                 if let Some(parent) = core.parent() {
                     let reason = format!("a child escalated: {failure}");
-                    parent.fail_by_other(failure.kind, reason);
+                    parent.fail_by_child(failure.kind, reason);
                 }
                 self.stop(core, ExitReason::Escalated);
             }
@@ -200,7 +200,31 @@ impl<A: Actor> Body<A> {
             return Step::Rest(Rest::Suspended);
         }
         self.life = Life::New;
+        self.adopt_failure_of_other(cell);
         Step::Continue
+    }
+
+    /// Fails the actor if a child or a linked actor has failed, which was reported then. A restarting actor does not fail:
+    /// its children belong to its former life, and a linked actor's failure fails it at the end of its restart.
+    pub(crate) fn adopt_failure_of_other(&mut self, cell: &Cell<A>) {
+        let failure = {
+            let mut relations = cell.core().lock_relations();
+            let Some(relations) = relations.as_mut() else {
+                return;
+            };
+            let of_child = relations.child_failure.take();
+            if self.life == Life::Restarting {
+                return;
+            }
+            let of_link = relations.link_failure.take();
+            of_child.or(of_link.map(|reason| (FailureKind::Error, reason)))
+        };
+        if let Some((kind, reason)) = failure
+            && !self.is_stopping()
+        {
+            self.drop_suspended();
+            self.fail(cell, None, kind, reason);
+        }
     }
 
     fn drop_actor(&mut self, cell: &Cell<A>) {

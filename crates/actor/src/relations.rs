@@ -53,8 +53,10 @@ pub(crate) struct Relations {
     /// The reason that [`crate::Context::fail`] was given, until the handler returns, and how the actor ends if its
     /// supervision stops it.
     pub(crate) failure: Option<(String, ExitReason)>,
-    /// Of children that escalated and of linked actors that failed: at most one for each life of a child, and each link.
-    pub(crate) failures: Vec<(FailureKind, String)>,
+    /// The first of a child that escalated. It concerns this life of the actor.
+    pub(crate) child_failure: Option<(FailureKind, String)>,
+    /// The first of a linked actor. It concerns the actor, so it outlives a restart.
+    pub(crate) link_failure: Option<String>,
     pub(crate) timers: HashSet<TimerKey>,
     /// Told the outcome of the next start.
     pub(crate) start_waiters: Vec<StartWaiter>,
@@ -160,15 +162,27 @@ impl Core {
         }
     }
 
-    /// Fails this actor because another one has failed.
-    pub(crate) fn fail_by_other(&self, kind: FailureKind, reason: String) {
+    /// Fails this actor because a child has failed.
+    pub(crate) fn fail_by_child(&self, kind: FailureKind, reason: String) {
+        self.fail_by_other(|relations| {
+            relations.child_failure.get_or_insert((kind, reason));
+        });
+    }
+
+    /// Fails this actor because a linked one has failed.
+    pub(crate) fn fail_by_link(&self, reason: String) {
+        self.fail_by_other(|relations| {
+            relations.link_failure.get_or_insert(reason);
+        });
+    }
+
+    fn fail_by_other(&self, note: impl FnOnce(&mut Relations)) {
         {
             let mut relations = self.lock_relations();
             if self.end_reason().is_some() {
                 return;
             }
-            let failures = &mut relations.get_or_insert_default().failures;
-            failures.push((kind, reason));
+            note(relations.get_or_insert_default());
         }
         self.signal(FAILED_BY_OTHER);
     }

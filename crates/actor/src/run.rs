@@ -334,17 +334,7 @@ impl<A: Actor> Body<A> {
             self.is_backing_off = false;
         }
         if signals.contains(core::FAILED_BY_OTHER) {
-            let failures = core
-                .lock_relations()
-                .as_mut()
-                .map(|relations| std::mem::take(&mut relations.failures));
-            // The first failure fails this actor; each one was reported when it happened.
-            if let Some((kind, reason)) = failures.and_then(|it| it.into_iter().next())
-                && matches!(self.life, Life::New | Life::Active)
-            {
-                self.drop_suspended();
-                self.fail(cell, None, kind, reason);
-            }
+            self.adopt_failure_of_other(cell);
         }
         if signals.contains(core::STOP) {
             self.stop(core, ExitReason::Stopped);

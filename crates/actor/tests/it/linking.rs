@@ -1,6 +1,9 @@
 //! Untyped references, watching by name and id, and links.
 
 use crate::common::*;
+use freeboard_actor::testing::TestSystem;
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 fn fail(actor: &ActorRef<Probe>) {
     act(actor, |cx| cx.fail("on purpose"));
@@ -136,6 +139,38 @@ fn a_stop_a_restart_and_an_unlink_fail_nobody() {
     fail(&keeps);
     ended(&keeps);
     eventually("it fails", || others[0].snapshot().restarts == 2);
+}
+
+#[test]
+fn a_failure_during_the_back_off_of_the_linked_actor_fails_it_at_its_end() {
+    let reasons = Notes::<String>::default();
+    let seen = reasons.clone();
+    let builder = System::builder().on_failure(move |failure| seen.push(failure.reason.clone()));
+    let system = TestSystem::build(0, builder).expect("valid settings");
+    let backing_off = Supervision::restart().backoff(HOUR, HOUR);
+    let (restarting, notes) = probe_with(&system, SpawnOptions::new().supervision(backing_off));
+    let others = probes(&system, 2);
+    let linked = others.clone();
+    act(&restarting, move |cx| {
+        linked.iter().for_each(|other| cx.link(other))
+    });
+    fail(&restarting);
+    system.run_until_idle();
+    // Two failures of others are one.
+    others.iter().for_each(fail);
+    restarting.tell(7_u64).expect("its mailbox is open");
+    system.run_until_idle();
+    assert_eq!(restarting.snapshot().restarts, 1);
+    system.advance(HOUR);
+    assert_eq!((restarting.snapshot().restarts, notes.len()), (2, 0));
+    assert!(
+        reasons
+            .all()
+            .last()
+            .is_some_and(|it| it.starts_with("the linked actor"))
+    );
+    system.advance(HOUR);
+    assert_eq!((restarting.snapshot().restarts, notes.all()), (2, vec![7]));
 }
 
 #[test]
