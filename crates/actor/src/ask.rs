@@ -23,7 +23,9 @@ use crate::{
     id::ActorKey,
     receives::{self, Receives},
     registry,
-    reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplySlot, deadline_after, has_passed},
+    reply::{
+        NO_DEADLINE_NS, NoAnswer, NoReply, NoReplyUntil, ReplySlot, deadline_after, has_passed,
+    },
     send::PendingSend,
     wait_graph,
 };
@@ -198,10 +200,7 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
 
     fn begin(self, deadline_ns: u64, is_blocking: bool) -> AskFuture<A, M, R> {
         let (sender, receiver) = oneshot::channel();
-        let slot = ReplySlot {
-            sender,
-            deadline_ns,
-        };
+        let slot = ReplySlot::new(sender, deadline_ns);
         AskFuture {
             stage: Stage::Unsent(self.msg, slot, self.route, self.lane),
             to: self.to,
@@ -321,10 +320,8 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
             }
         }
         match self.receiver.poll_recv(context) {
-            Poll::Ready(Some(reply)) => Poll::Ready(Ok(reply)),
-            // The actor may have read an expired deadline slightly earlier.
-            Poll::Ready(None) if self.is_expired() => Poll::Ready(Err(AskError::Expired)),
-            Poll::Ready(None) => Poll::Ready(Err(AskError::Shed)),
+            Poll::Ready(Ok(reply)) => Poll::Ready(Ok(reply)),
+            Poll::Ready(Err(why)) => Poll::Ready(Err(NoAnswer::of_reason(why).into_error())),
             Poll::Pending => self.note(),
         }
     }

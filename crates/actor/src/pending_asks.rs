@@ -44,7 +44,7 @@ use crate::{
     envelope::{Envelope, Handled, PayloadSlot, Route, payload_at, take},
     error::{AskError, TellError},
     receives::Receives,
-    reply::{NO_DEADLINE_NS, NoReply, NoReplyUntil, ReplyPort, has_passed},
+    reply::{NO_DEADLINE_NS, NoAnswer, NoReply, NoReplyUntil, ReplyPort, has_passed},
     span::SenderSpan,
 };
 
@@ -171,12 +171,6 @@ impl<M, F> fmt::Display for AskRefused<M, F> {
 }
 
 impl<M, F> Error for AskRefused<M, F> {}
-
-/// Why there is no reply.
-enum NoAnswer {
-    Expired,
-    Shed,
-}
 
 /// The content of a notice.
 struct Answer<R> {
@@ -311,10 +305,7 @@ where
         let deadline_ns = ask.inherited_ns;
         let _scope = (deadline_ns != NO_DEADLINE_NS).then(|| DeadlineScope::enter(deadline_ns));
         let into_message = ask.into_closure::<F>();
-        let msg = into_message(answer.result.map_err(|why| match why {
-            NoAnswer::Expired => AskError::Expired,
-            NoAnswer::Shed => AskError::Shed,
-        }));
+        let msg = into_message(answer.result.map_err(NoAnswer::into_error));
         // SAFETY: they are the cell's own, lent by its run.
         unsafe {
             if deadline_ns == NO_DEADLINE_NS {

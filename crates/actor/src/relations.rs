@@ -226,6 +226,6 @@ impl Core {
         if ended.is_err() {
             self.forget_watcher(watcher);
         }
-        ended.ok().flatten()
+        ended.ok().and_then(Result::ok)
     }
 }

@@ -9,7 +9,7 @@ use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
 use freeboard_queue::oneshot;
 
-use crate::{catch_panic, deferred::Deferred, supervision::saturating_ns};
+use crate::{catch_panic, deferred::Deferred, error::AskError, supervision::saturating_ns};
 
 /// No deadline, on the [`clock`].
 pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
@@ -117,11 +117,62 @@ impl<R: 'static> ReplyPort<R> for NoReplyUntil {
     }
 }
 
+/// Why an accepted ask gets no reply. The slot transports it as a reason, because the asker may learn it much later.
+#[derive(Debug, Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum NoAnswer {
+    Shed,
+    Expired,
+}
+
+impl NoAnswer {
+    pub(crate) fn of_reason(reason: u8) -> Self {
+        match reason {
+            1 => Self::Expired,
+            _ => Self::Shed,
+        }
+    }
+
+    pub(crate) fn into_error<M>(self) -> AskError<M> {
+        match self {
+            Self::Shed => AskError::Shed,
+            Self::Expired => AskError::Expired,
+        }
+    }
+}
+
 /// The reply port of an ask: a one-shot slot and the deadline.
 pub struct ReplySlot<R> {
-    pub(crate) sender: oneshot::Sender<R>,
+    /// `None` once it is used up.
+    sender: Option<oneshot::Sender<R>>,
     /// On the [`clock`], or [`NO_DEADLINE_NS`].
-    pub(crate) deadline_ns: u64,
+    deadline_ns: u64,
+}
+
+impl<R> ReplySlot<R> {
+    #[inline]
+    pub(crate) fn new(sender: oneshot::Sender<R>, deadline_ns: u64) -> Self {
+        let sender = Some(sender);
+        Self {
+            sender,
+            deadline_ns,
+        }
+    }
+
+    /// Ends it without a reply: for this reason, unless the deadline has passed before.
+    fn close(&mut self, why: NoAnswer) {
+        if let Some(sender) = self.sender.take() {
+            let is_late = has_passed(self.deadline_ns);
+            sender.close(if is_late { NoAnswer::Expired } else { why } as u8);
+        }
+    }
+}
+
+impl<R> Drop for ReplySlot<R> {
+    #[inline]
+    fn drop(&mut self) {
+        self.close(NoAnswer::Shed);
+    }
 }
 
 impl<R> std::fmt::Debug for ReplySlot<R> {
@@ -142,22 +193,26 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
         // The deadline first: a caller that got `Expired` has dropped its end by now.
         if has_passed(self.deadline_ns) {
             Some(ShedReason::Expired)
-        } else if self.sender.is_closed() {
+        } else if self.sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
             Some(ShedReason::AskerGone)
         } else {
             None
         }
     }
 
-    fn reply(self, result: R) {
+    fn reply(mut self, result: R) {
         // A panicking waker is the asker's fault. If the asker is gone, the result is dropped outside of the catch: a
         // panic of its drop is the handler's fault.
-        drop(catch_panic::call(|| self.sender.send(result)));
+        if let Some(sender) = self.sender.take() {
+            drop(catch_panic::call(|| sender.send(result)));
+        }
     }
 
     fn into_deferred(self) -> Deferred<R> {
         // Whoever holds the port may reply: the asker no longer waits for this actor.
-        self.sender.defer();
+        if let Some(sender) = &self.sender {
+            sender.defer();
+        }
         Deferred::ask(self)
     }
 }

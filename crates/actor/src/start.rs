@@ -161,8 +161,8 @@ impl Start {
 
     fn poll_started(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StartError>> {
         self.0.poll_recv(context).map(|outcome| match outcome {
-            Some(outcome) => outcome.map_err(StartError::Failed),
-            None => Err(StartError::Exited),
+            Ok(outcome) => outcome.map_err(StartError::Failed),
+            Err(_) => Err(StartError::Exited),
         })
     }
 }

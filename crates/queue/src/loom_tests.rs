@@ -36,12 +36,12 @@ fn wakes() -> (StdArc<Wakes>, Waker) {
     (wakes, waker)
 }
 
-fn poll<T>(receiver: &mut Receiver<T>, waker: &Waker) -> Poll<Option<T>> {
+fn poll<T>(receiver: &mut Receiver<T>, waker: &Waker) -> Poll<Result<T, u8>> {
     receiver.poll_recv(&mut Context::from_waker(waker))
 }
 
 /// Polls, and again after each wake, until it is ready. A lost wake-up is a deadlock, which loom reports.
-fn receive<T>(receiver: &mut Receiver<T>, wakes: &Wakes, waker: &Waker) -> Option<T> {
+fn receive<T>(receiver: &mut Receiver<T>, wakes: &Wakes, waker: &Waker) -> Result<T, u8> {
     loop {
         let before = wakes.0.load(Ordering::SeqCst);
         if let Poll::Ready(value) = poll(receiver, waker) {
@@ -76,21 +76,23 @@ fn send(sender: oneshot::Sender<Arc<()>>) {
     drop(sender.send(Arc::new(())));
 }
 
+const REASON: u8 = 2;
+
 fn give_up(sender: oneshot::Sender<Arc<()>>) {
-    drop(sender);
+    sender.close(REASON);
 }
 
 #[test]
 fn a_value_arrives_and_wakes() {
     check(send, |mut rx, [(wakes, waker), _]| {
-        assert!(receive(&mut rx, wakes, waker).is_some());
+        assert!(receive(&mut rx, wakes, waker).is_ok());
     });
 }
 
 #[test]
-fn a_dropped_sender_wakes_too() {
+fn a_closed_sender_wakes_too_and_its_reason_arrives() {
     check(give_up, |mut rx, [(wakes, waker), _]| {
-        assert!(receive(&mut rx, wakes, waker).is_none());
+        assert_eq!(receive(&mut rx, wakes, waker), Err(REASON));
     });
 }
 
@@ -98,12 +100,12 @@ fn a_dropped_sender_wakes_too() {
 fn the_waker_of_the_last_poll_is_woken() {
     check(send, |mut rx, [(_, first), (wakes, second)]| {
         if poll(&mut rx, first).is_pending() {
-            assert!(receive(&mut rx, wakes, second).is_some());
+            assert!(receive(&mut rx, wakes, second).is_ok());
         }
     });
     check(give_up, |mut rx, [(_, first), (wakes, second)]| {
         if poll(&mut rx, first).is_pending() {
-            assert!(receive(&mut rx, wakes, second).is_none());
+            assert_eq!(receive(&mut rx, wakes, second), Err(REASON));
         }
     });
 }

@@ -52,6 +52,11 @@ const VALUE: u32 = 1 << 2;
 const SENDER_GONE: u32 = 1 << 3;
 const RECEIVER_GONE: u32 = 1 << 4;
 const DEFERRED: u32 = 1 << 5;
+/// The lowest bit of the reason of a sender that is closed; set together with DONE.
+const REASON_SHIFT: u32 = 6;
+
+/// The highest reason of [`Sender::close`].
+pub const REASON_MAX: u8 = 3;
 
 /// The part of a slot that does not depend on the value's type, valid until the receiver is dropped or ready.
 pub struct SlotHead {
@@ -130,7 +135,7 @@ impl<T> Slot<T> {
 /// The sending side: sends one value. Dropped without, it tells the receiver that none will come.
 pub struct Sender<T>(NonNull<Slot<T>>);
 
-/// The receiving side: receives the value, or `None` if the sender was dropped without one.
+/// The receiving side: receives the value, or a reason if the sender ended without one.
 pub struct Receiver<T>(Option<NonNull<Slot<T>>>);
 
 // SAFETY: the two sides share a slot, whose state word passes its parts between them (rules 1 to 3).
@@ -187,12 +192,24 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Ends the sender's side. Returns the value if the receiver is gone.
+    /// Ends the sender without a value, for this reason. A dropped sender has the reason 0.
+    ///
+    /// # Panics
+    /// If the reason is above [`REASON_MAX`].
+    pub fn close(self, reason: u8) {
+        assert!(reason <= REASON_MAX, "the reason has two bits");
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `ManuallyDrop` makes this the sender's only completion.
+        let value = unsafe { Self::complete(this.0, u32::from(reason) << REASON_SHIFT) };
+        debug_assert!(value.is_none(), "no value was sent");
+    }
+
+    /// Ends the sender's side with VALUE, or a reason. Returns the value if the receiver is gone.
     ///
     /// # Safety
     /// Called once. With VALUE, the value was written.
     #[inline]
-    unsafe fn complete(pointer: NonNull<Slot<T>>, value_bit: u32) -> Option<T> {
+    unsafe fn complete(pointer: NonNull<Slot<T>>, bits: u32) -> Option<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         let state = &slot.head.state;
@@ -202,7 +219,7 @@ impl<T> Sender<T> {
             && state
                 .compare_exchange(
                     0,
-                    DONE | SENDER_GONE | value_bit,
+                    DONE | SENDER_GONE | bits,
                     Ordering::Release,
                     Ordering::Relaxed,
                 )
@@ -211,22 +228,22 @@ impl<T> Sender<T> {
             return None;
         }
         // SAFETY: the caller's promise.
-        unsafe { Self::complete_seen(pointer, value_bit) }
+        unsafe { Self::complete_seen(pointer, bits) }
     }
 
     /// The receiver has stored a waker, or is gone, or the sender was deferred.
     ///
     /// # Safety
     /// As [`Sender::complete`].
-    unsafe fn complete_seen(pointer: NonNull<Slot<T>>, value_bit: u32) -> Option<T> {
+    unsafe fn complete_seen(pointer: NonNull<Slot<T>>, bits: u32) -> Option<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         // Ordering: AcqRel: releases the value, acquires the receiver's waker.
-        let before = slot.head.state.fetch_or(DONE | value_bit, Ordering::AcqRel);
+        let before = slot.head.state.fetch_or(DONE | bits, Ordering::AcqRel);
         if before & RECEIVER_GONE != 0 {
             // SAFETY: rule 1: the receiver was gone before DONE, so the value is ours; rule 3.
             return unsafe {
-                let value = (value_bit != 0).then(|| slot.take_value());
+                let value = (bits & VALUE != 0).then(|| slot.take_value());
                 Slot::free(pointer);
                 value
             };
@@ -275,13 +292,13 @@ impl<T> Receiver<T> {
         drop(Self(self.0.take()));
     }
 
-    /// The value, or `None` if the sender was dropped without one. Until then the call stores the context's waker, in
+    /// The value, or the reason of a sender that ended without one: that of [`Sender::close`], or 0. Until then the call stores the context's waker, in
     /// place of that of an earlier poll, and the sender wakes it.
     ///
     /// # Panics
     /// If polled again after it returned `Ready`.
     #[inline]
-    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<T, u8>> {
         let pointer = self.0.expect("not polled after it was ready");
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
@@ -335,8 +352,10 @@ impl<T> Receiver<T> {
     }
 
     /// Takes the value, after DONE was seen, and ends this side.
-    fn take(&mut self) -> Option<T> {
-        let pointer = self.0.take()?;
+    fn take(&mut self) -> Result<T, u8> {
+        let Some(pointer) = self.0.take() else {
+            return Err(0);
+        };
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         // Ordering: Acquire, as in `poll_recv`; with SENDER_GONE it also orders the sender's accesses before ours.
@@ -350,7 +369,7 @@ impl<T> Receiver<T> {
             // SAFETY: rule 3: both sides are gone; value and waker were taken.
             unsafe { Slot::free(pointer) };
         }
-        value
+        value.ok_or((state >> REASON_SHIFT) as u8)
     }
 }
 

@@ -20,6 +20,29 @@ fn a_deadline_is_a_point_in_time() {
 }
 
 #[test]
+fn an_ask_that_is_polled_late_says_what_happened_first() {
+    let system = testing::TestSystem::new(0);
+    for (is_shed_first, wanted) in [(true, AskError::Shed), (false, AskError::Expired)] {
+        let lane = LaneConfig::bounded(1).overload(Overload::DropOldest);
+        let (actor, _) = probe_with(&system, SpawnOptions::new().lane(lane));
+        act_async(&actor, |_| Box::pin(pending()));
+        system.run_until_idle();
+        let mut asking = actor.ask(1).timeout(SHORT).into_future();
+        assert!(poll_once(&mut asking, &Arc::default()).is_pending());
+        let evict = || actor.tell(2).expect("it drops the oldest");
+        if is_shed_first {
+            evict();
+        }
+        system.advance(2 * SHORT);
+        if !is_shed_first {
+            evict();
+        }
+        let outcome = poll_once(&mut asking, &Arc::default());
+        assert_eq!(outcome, Poll::Ready(Err(wanted)));
+    }
+}
+
+#[test]
 fn an_ask_may_be_told() {
     let system = system();
     let options = SpawnOptions::new().lanes([LaneConfig::bounded(8), LaneConfig::bounded(1)]);
