@@ -160,7 +160,7 @@ mod waiters;
 /// All atomics of this crate come from here.
 mod sync {
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 

@@ -5,6 +5,7 @@
 //! - [`LockedLane`]: a mutex and a deque, for drop-oldest and coalesce, which let a producer remove queued values, and for
 //!   lanes that hand out the newest value. A queue with a single consumer can offer neither.
 //! - [`Barrier`]: makes a queue refuse senders although it has capacity.
+//! - [`Credit`] and [`InFlightLimit`]: bounds on values that are on their way.
 //! - [`oneshot`]: the channel of one reply. [`memory`]: the pool behind blocks, cells and channels.
 //!
 //! The crate knows no actors, threads or time. A producer passes a value and a *mark*: one word that travels with the
@@ -16,6 +17,7 @@
 mod barrier;
 mod block;
 mod consumer;
+mod credit;
 mod edge;
 mod lane;
 mod locked;
@@ -30,6 +32,7 @@ mod sync;
 use std::{fmt, ptr::NonNull};
 
 pub use barrier::Barrier;
+pub use credit::{Credit, InFlightLimit};
 pub use edge::Edge;
 pub use lane::Lane;
 pub use locked::LockedLane;

@@ -17,7 +17,7 @@ use loom::{
 };
 
 use crate::{
-    Edge,
+    Credit, Edge, InFlightLimit,
     oneshot::{self, Receiver},
 };
 
@@ -338,4 +338,101 @@ fn replies_to_the_asker() {
             drop((rx, asked));
         });
     }
+}
+
+/// Runs `changes` on threads of their own, while the sender, which has taken all of `window`, waits. Each change returns
+/// how often it wakes. Once they have returned the whole credit, the sender is woken exactly once.
+fn check_credit<const N: usize>(window: u64, changes: [fn(&Credit) -> u32; N]) {
+    loom::model(move || {
+        let credit = Arc::new(Credit::new(window));
+        assert_eq!(credit.take(u64::MAX), window);
+        let changing = changes.map(|change| {
+            let credit = credit.clone();
+            thread::spawn(move || change(&credit))
+        });
+        let waits = credit.wait();
+        let woken: u32 = changing.map(|it| it.join().expect("no panic")).iter().sum();
+        assert_eq!(woken, u32::from(waits), "lost, or twice");
+        assert_eq!(credit.take(u64::MAX), credit.window(), "leaked, or twice");
+    });
+}
+
+#[test]
+fn returned_credit_wakes_the_sender_once() {
+    let give_back = |credit: &Credit| u32::from(credit.give_back());
+    check_credit(1, [give_back]);
+    check_credit(2, [give_back, give_back]);
+}
+
+#[test]
+fn another_window_wakes_the_sender_once() {
+    let give_both_back =
+        |credit: &Credit| u32::from(credit.give_back()) + u32::from(credit.give_back());
+    let narrow = |credit: &Credit| u32::from(credit.set_window(1));
+    let widen = |credit: &Credit| u32::from(credit.set_window(5));
+    check_credit(2, [give_both_back, narrow]);
+    check_credit(2, [give_both_back, widen]);
+    check_credit(2, [give_both_back, widen, narrow]);
+}
+
+/// The sender takes while the window becomes smaller: nothing is taken twice, and the debt is exact.
+#[test]
+fn credit_is_taken_once() {
+    loom::model(|| {
+        let credit = Arc::new(Credit::new(2));
+        let narrows = {
+            let credit = credit.clone();
+            thread::spawn(move || assert!(!credit.set_window(1), "nobody waits"))
+        };
+        let taken = credit.take(1) + credit.take(1);
+        narrows.join().expect("no panic");
+        assert!((1..=2).contains(&taken));
+        (0..taken).for_each(|_| assert!(!credit.give_back()));
+        assert_eq!(credit.take(u64::MAX), 1);
+    });
+}
+
+/// A value leaves, and its sender enters the next one, while others enter: one of them is let through.
+#[test]
+fn a_refused_value_takes_no_capacity() {
+    loom::model(|| {
+        let limit = Arc::new(InFlightLimit::new(1));
+        assert!(limit.try_enter(|it| it));
+        let others = [(); 2].map(|()| {
+            let limit = limit.clone();
+            thread::spawn(move || limit.try_enter(|it| it))
+        });
+        limit.leave();
+        let mut entered = u64::from(limit.try_enter(|it| it));
+        for other in others {
+            entered += u64::from(other.join().expect("no panic"));
+        }
+        assert_eq!(entered, 1);
+        assert_eq!(limit.in_flight(), 1);
+    });
+}
+
+/// Values enter and leave while the limit becomes smaller: the count is that of the values, and within the limit.
+#[test]
+fn the_count_of_values_is_exact_while_the_limit_changes() {
+    loom::model(|| {
+        let limit = Arc::new(InFlightLimit::new(2));
+        let other = {
+            let limit = limit.clone();
+            thread::spawn(move || {
+                limit.set(1);
+                let entered = limit.try_enter(|it| it);
+                assert!(!entered || limit.in_flight() <= 2, "above both limits");
+                entered
+            })
+        };
+        if limit.try_enter(|it| it) {
+            limit.leave();
+        }
+        let entered = limit.try_enter(|it| it);
+        let values = u64::from(entered) + u64::from(other.join().expect("no panic"));
+        assert!(values > 0, "one of them finds the count below the limit");
+        assert_eq!(limit.in_flight(), values);
+        assert!(!limit.try_enter(|it| it));
+    });
 }

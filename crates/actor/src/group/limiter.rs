@@ -7,23 +7,23 @@
 //!             Full(msg), counted
 //! ```
 //!
-//! The count goes up before it is compared, so it exceeds the limit only by messages that are refused at once, or after
-//! the limit has become smaller. Nothing waits for the count, so all its accesses are Relaxed.
+//! [`InFlightLimit`] has the proof that the count is exact. So a flood of messages that are refused takes no capacity from
+//! the urgent ones, not even for a moment.
 
 use std::sync::Arc;
 
 use freeboard_flow::AdaptiveLimit;
 use freeboard_meter::{Counter, clock};
+use freeboard_queue::InFlightLimit;
 
 use crate::{
     metered::{InFlight, SharedLimit},
-    sync::{AtomicBool, AtomicU64, Ordering},
+    sync::{AtomicBool, Ordering},
 };
 
 pub(super) struct Limiter {
     law: SharedLimit,
-    limit: AtomicU64,
-    in_flight: AtomicU64,
+    limit: InFlightLimit,
     has_refused: AtomicBool,
     refused: Counter,
 }
@@ -33,21 +33,18 @@ impl Limiter {
         let (law, initial) = SharedLimit::new(limit);
         Self {
             law,
-            limit: AtomicU64::new(initial),
-            in_flight: AtomicU64::new(0),
+            limit: InFlightLimit::new(initial),
             has_refused: AtomicBool::new(false),
             refused: Counter::new(),
         }
     }
 
     pub(super) fn limit(&self) -> u64 {
-        // Ordering: Relaxed, see the module's text.
-        self.limit.load(Ordering::Relaxed)
+        self.limit.get()
     }
 
     pub(super) fn in_flight(&self) -> u64 {
-        // Ordering: Relaxed, see the module's text.
-        self.in_flight.load(Ordering::Relaxed)
+        self.limit.in_flight()
     }
 
     /// Messages that the limit has refused.
@@ -57,16 +54,13 @@ impl Limiter {
 
     /// Lets a message for this lane through, or refuses it. Told, it has this deadline.
     pub(super) fn admit(self: &Arc<Self>, lane: usize, deadline_ns: u64) -> Option<Admitted> {
-        // Ordering: Relaxed, see the module's text.
-        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        // From here on its drop counts down.
-        let admitted = Admitted {
-            limiter: self.clone(),
-            since_ns: clock::now_ns(),
-            deadline_ns,
-        };
-        if before < AdaptiveLimit::share(self.limit(), lane) {
-            return Some(admitted);
+        let part = |limit| AdaptiveLimit::share(limit, lane);
+        if self.limit.try_enter(part) {
+            return Some(Admitted {
+                limiter: self.clone(),
+                since_ns: clock::now_ns(),
+                deadline_ns,
+            });
         }
         // Ordering: Relaxed, an estimate.
         self.has_refused.store(true, Ordering::Relaxed);
@@ -79,9 +73,8 @@ impl Limiter {
             // Ordering: Relaxed, an estimate.
             self.has_refused.swap(false, Ordering::Relaxed) || 2 * self.in_flight() >= self.limit()
         };
-        // Ordering: Relaxed, see the module's text.
-        let publish = |limit| self.limit.store(limit, Ordering::Relaxed);
-        self.law.sample(since_ns, is_used, publish);
+        self.law
+            .sample(since_ns, is_used, |limit| self.limit.set(limit));
     }
 }
 
@@ -105,7 +98,6 @@ impl InFlight for Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        // Ordering: Relaxed, see the module's text.
-        self.limiter.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.limiter.limit.leave();
     }
 }
