@@ -6,6 +6,7 @@
 //!   lanes that hand out the newest value. A queue with a single consumer can offer neither.
 //! - [`Barrier`]: makes a queue refuse senders although it has capacity.
 //! - [`Credit`] and [`InFlightLimit`]: bounds on values that are on their way.
+//! - [`any_queue`]: senders that wait for the capacity of any of several queues.
 //! - [`oneshot`]: the channel of one reply. [`memory`]: the pool behind blocks, cells and channels.
 //!
 //! The crate knows no actors, threads or time. A producer passes a value and a *mark*: one word that travels with the
@@ -14,6 +15,7 @@
 //! Sources: Tokio's `mpsc` block list (positions by fetch-add, blocks released against an observed tail position),
 //! Vyukov's node-based MPSC queue (publication apart from reservation).
 
+pub mod any_queue;
 mod barrier;
 mod block;
 mod consumer;

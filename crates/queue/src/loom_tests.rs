@@ -1,5 +1,7 @@
 //! The one-shot channel under loom: each pair of send, drop, poll and poll with another waker. The edges of wait-for
-//! graphs.
+//! graphs. Credit, and the limit of values in flight.
+
+mod any_queue;
 
 use std::{
     ptr::NonNull,

@@ -1,4 +1,4 @@
-//! All atomics and cells of this crate come from here, so that loom can replace them.
+//! All atomics and cells of this crate, and the locks of its protocols, come from here, so that loom can replace them.
 
 /// Separates two SeqCst accesses whose order a proof needs. The language already orders them. Loom treats SeqCst loads
 /// and stores as acquire and release and models only fences, so it gets one here.
@@ -25,13 +25,19 @@ pub(crate) fn spin_or_yield(spins: &mut u32) {
 pub(crate) use loom::{
     cell::UnsafeCell,
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
+    },
 };
 
 #[cfg(not(loom))]
 pub(crate) use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
+    },
 };
 
 /// `std::cell::UnsafeCell` with the interface of loom's, which records each access.

@@ -1,38 +1,24 @@
 //! Sending to the first member that has capacity.
 //!
-//! ```text
-//!   sender:  all members full ──> queue of the group ──────────────────────────> offers to that member
-//!                                      │ a scout at each member                       ▲ grant
-//!   member:  has capacity ──> grants its scout ──> the first sender of the queue ─────┘
-//!                                              └──> senders are left: a new scout
-//! ```
-//!
-//! While senders wait, each open member has at most one *scout* among the waiters of its first lane (`waiters`). A
-//! grant to a scout goes to the sender that has waited longest, and wakes only that one. If every sender registered
-//! with every member, each would hold the capacity of several members until it ran, and each registration would cost a
-//! step per member and sender.
-//!
-//! **No capacity is lost.** Claim: while a sender is in the queue, each open member has a scout, or the wake-up of its
-//! scout is on its way. A sender enters the queue and places the missing scouts under one lock. A scout's wake-up, under
-//! the same lock, takes a sender out and leaves a new scout if others are left. A sender that has been granted capacity
-//! uses it, or, when it is dropped, passes it on. If it is never polled again, the grant lapses as every grant does,
-//! and others get the capacity. A resize places scouts at the new members under the same lock, after the new table can
-//! be read. A member that closes meanwhile gets no scout. So each of these steps ends by taking all senders out of a queue
-//! without scouts, as no member is open.
+//! [`any_queue`](freeboard_queue::any_queue) has the queue of the senders that wait, its protocol with the members, and its
+//! proof. Here a *scout* is a registration among the waiters of a member's first lane (`waiters`), whose lock is taken
+//! after the queue's. A granted sender that is never polled again keeps its capacity no longer than any grant: the grant
+//! lapses. A resize places scouts at the new members after the new table can be read.
 //!
 //! Scouts that are left when the queue becomes empty return their grant when it comes.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     future::Future,
     marker::PhantomData,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     task::{Context, Poll, Wake, Waker},
 };
 
 use freeboard_flow::Overload;
+use freeboard_queue::any_queue::{AnyQueue, Effects, Members, Turn};
 
 use super::{Group, GroupInner};
 use crate::{
@@ -53,7 +39,7 @@ use crate::{
 const LANE: usize = 0;
 
 /// A registration with a member's waiters.
-struct Registration {
+pub(super) struct Registration {
     member: CoreRef,
     key: WaitKey,
 }
@@ -67,42 +53,60 @@ impl Registration {
     }
 }
 
+/// The senders of a group that wait for the capacity of any member.
 #[derive(Default)]
-struct Queue {
-    /// By arrival.
-    waiting: BTreeMap<u64, Waker>,
-    /// Senders that have left the queue with capacity and have not run yet.
-    granted: HashMap<u64, Registration>,
-    /// In the order of spawning, so that a seeded test repeats it.
-    scouts: BTreeMap<ActorId, Registration>,
-    next_number: u64,
+pub(super) struct AnyCapacity(AnyQueue<ActorId, Registration>);
+
+impl Drop for AnyCapacity {
+    fn drop(&mut self) {
+        self.0.take_scouts().for_each(Registration::finish);
+    }
 }
 
-impl Queue {
-    /// If no member is left to wait for, takes all senders out: they try all members, and find them closed. Call after
-    /// scouts were placed or have returned.
-    fn wake_all_unserved(&mut self, effects: &mut Effects) {
-        if self.scouts.is_empty() {
-            let waiting = std::mem::take(&mut self.waiting);
-            effects.woken.extend(waiting.into_values());
+/// The members of a group, in one step of its queue.
+struct Scouting<'g, A: Actor> {
+    group: &'g Arc<GroupInner<A>>,
+    /// Members with a new scout: they run, and grant their capacity.
+    signalled: Vec<CoreRef>,
+}
+
+type Scouts = BTreeMap<ActorId, Registration>;
+
+impl<A: Actor> Scouting<'_, A> {
+    fn place(&mut self, member: &Core, scouts: &mut Scouts) {
+        if member.mailbox.is_closed() || scouts.contains_key(&member.id()) {
+            return;
+        }
+        let scout = Arc::new(Scout {
+            group: Arc::downgrade(self.group),
+            member: member.id(),
+        });
+        let waiter = Waiter::Future(scout.into());
+        if let Some(key) = member.waiters.register(member, LANE, waiter, 1) {
+            let member = CoreRef::of(member);
+            self.signalled.push(member.clone());
+            scouts.insert(member.id(), Registration { member, key });
         }
     }
 }
 
-/// The senders of a group that wait for the capacity of any member.
-#[derive(Default)]
-pub(super) struct AnyCapacity(Mutex<Queue>);
+impl<A: Actor> Members for Scouting<'_, A> {
+    type Id = ActorId;
+    type Scout = Registration;
 
-impl AnyCapacity {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn place_missing(&mut self, scouts: &mut Scouts) {
+        // Read under the lock: see `members_changed`.
+        for member in &self.group.members() {
+            self.place(member.cell().core(), scouts);
+        }
     }
-}
 
-impl Drop for AnyCapacity {
-    fn drop(&mut self) {
-        let scouts = std::mem::take(&mut self.lock().scouts);
-        scouts.into_values().for_each(Registration::finish);
+    fn place_again(&mut self, at: &Registration, scouts: &mut Scouts) {
+        self.place(&at.member, scouts);
+    }
+
+    fn has_closed(&self, scout: &Registration) -> bool {
+        scout.member.mailbox.is_closed()
     }
 }
 
@@ -209,103 +213,39 @@ fn indices_from(start: usize, members: usize) -> impl Iterator<Item = usize> {
     (start..members).chain(0..start)
 }
 
-/// What a granted scout leads to, once the lock is released.
-#[derive(Default)]
-struct Effects {
-    woken: Vec<Waker>,
-    finished: Option<Registration>,
-    /// Members with a new scout: they run, and grant their capacity.
-    signalled: Vec<CoreRef>,
-}
-
-impl Effects {
-    fn apply(self) {
-        if let Some(registration) = self.finished {
+impl<A: Actor> GroupInner<A> {
+    /// Makes a step of the queue, and then what it leads to.
+    fn step(
+        self: &Arc<Self>,
+        step: impl FnOnce(
+            &AnyQueue<ActorId, Registration>,
+            &mut Scouting<'_, A>,
+        ) -> Effects<Registration>,
+    ) {
+        let mut scouting = Scouting {
+            group: self,
+            signalled: Vec::new(),
+        };
+        let effects = step(&self.any_capacity.0, &mut scouting);
+        if let Some(registration) = effects.returned {
             registration.finish();
         }
-        for member in self.signalled {
+        for member in scouting.signalled {
             member.signal(core::WAITERS);
         }
-        for waker in self.woken {
+        for waker in effects.woken {
             catch_panic::call(|| waker.wake());
         }
     }
-}
 
-impl<A: Actor> GroupInner<A> {
     /// The table of members was replaced.
     pub(super) fn members_changed(self: &Arc<Self>) {
-        let mut effects = Effects::default();
-        {
-            let mut queue = self.any_capacity.lock();
-            if !queue.waiting.is_empty() {
-                self.place_scouts(&mut queue, &mut effects);
-                queue.wake_all_unserved(&mut effects);
-            }
-        }
-        effects.apply();
-    }
-
-    /// Places a scout at each open member that has none.
-    fn place_scouts(self: &Arc<Self>, queue: &mut Queue, effects: &mut Effects) {
-        for member in &self.members() {
-            self.place_scout(queue, member.cell().core(), effects);
-        }
-    }
-
-    fn place_scout(self: &Arc<Self>, queue: &mut Queue, member: &Core, effects: &mut Effects) {
-        if member.mailbox.is_closed() || queue.scouts.contains_key(&member.id()) {
-            return;
-        }
-        let scout = Arc::new(Scout {
-            group: Arc::downgrade(self),
-            member: member.id(),
-        });
-        let waiter = Waiter::Future(scout.into());
-        if let Some(key) = member.waiters.register(member, LANE, waiter, 1) {
-            let member = CoreRef::of(member);
-            effects.signalled.push(member.clone());
-            let registration = Registration { member, key };
-            queue.scouts.insert(registration.member.id(), registration);
-        }
+        self.step(|queue, members| queue.members_changed(members));
     }
 
     /// The scout of this member was granted capacity, or the member has closed.
     fn scout_returns(self: &Arc<Self>, member: ActorId) {
-        let mut effects = Effects::default();
-        {
-            let mut queue = self.any_capacity.lock();
-            let Some(registration) = queue.scouts.remove(&member) else {
-                return;
-            };
-            if registration.member.mailbox.is_closed() {
-                effects.finished = Some(registration);
-                queue.wake_all_unserved(&mut effects);
-            } else {
-                self.grant_next(&mut queue, registration, &mut effects);
-            }
-        }
-        effects.apply();
-    }
-
-    /// Gives capacity to the sender that has waited longest.
-    fn grant_next(
-        self: &Arc<Self>,
-        queue: &mut Queue,
-        registration: Registration,
-        effects: &mut Effects,
-    ) {
-        let Some((number, waker)) = queue.waiting.pop_first() else {
-            effects.finished = Some(registration);
-            return;
-        };
-        effects.woken.push(waker);
-        let member = registration.member.clone();
-        queue.granted.insert(number, registration);
-        if !queue.waiting.is_empty() {
-            self.place_scout(queue, &member, effects);
-            queue.wake_all_unserved(effects);
-        }
+        self.step(|queue, members| queue.scout_returns(&member, members));
     }
 
     /// Offers the envelope to each member that has capacity; if none has, by the policy of the first open one. `Err`
@@ -378,23 +318,17 @@ impl<A: Actor, M> fmt::Debug for SendAny<A, M> {
 impl<A: Actor, M: Message> SendAny<A, M> {
     fn poll_envelope(&mut self, waker: &Waker) -> Poll<Result<(), TellError<Envelope>>> {
         // Cloned and dropped without the lock: a waker may run user code.
-        let mut fresh = Some(waker.clone());
+        let mut fresh = waker.clone();
         let mut envelope = self.envelope.take().expect("polled after it was ready");
         let group = &self.group.inner;
-        let granted = self.number.and_then(|number| {
-            let mut queue = group.any_capacity.lock();
-            if let Some(known) = queue.waiting.get_mut(&number) {
-                let fresh = fresh.take().expect("taken here or at the end");
-                return Some(Err(std::mem::replace(known, fresh)));
-            }
-            queue.granted.remove(&number).map(Ok)
-        });
-        match granted {
-            Some(Err(_replaced)) => {
+        let queue = &group.any_capacity.0;
+        let turn = self.number.map(|number| queue.poll(number, &mut fresh));
+        match turn {
+            Some(Turn::Waiting) => {
                 self.envelope = Some(envelope);
                 return Poll::Pending;
             }
-            Some(Ok(Registration { member, key })) => {
+            Some(Turn::Granted(Registration { member, key })) => {
                 let granted = member.waiters.poll(key, None);
                 let is_granted = matches!(granted, Wait::Granted(messages) if messages > 0);
                 let offered = member.offer(LANE, envelope, is_granted);
@@ -416,27 +350,18 @@ impl<A: Actor, M: Message> SendAny<A, M> {
                     }
                 }
             }
-            None => {}
+            Some(Turn::Unserved) | None => {}
         }
         // Newcomers do not overtake senders that wait.
-        if self.number.is_some() || group.any_capacity.lock().waiting.is_empty() {
+        if self.number.is_some() || queue.is_empty() {
             match group.offer_to_any(envelope) {
                 Ok(outcome) => return Poll::Ready(outcome),
                 Err(refused) => envelope = refused,
             }
         }
         self.envelope = Some(envelope);
-        let mut effects = Effects::default();
-        {
-            let mut queue = group.any_capacity.lock();
-            let number = *self.number.get_or_insert(queue.next_number);
-            queue.next_number = queue.next_number.max(number + 1);
-            queue.waiting.extend(fresh.map(|it| (number, it)));
-            // The members are read under the lock: see `members_changed`.
-            group.place_scouts(&mut queue, &mut effects);
-            queue.wake_all_unserved(&mut effects);
-        }
-        effects.apply();
+        let number = &mut self.number;
+        group.step(|queue, members| queue.enter(number, fresh, members));
         Poll::Pending
     }
 }
@@ -457,16 +382,8 @@ impl<A: Actor, M: Message> Future for SendAny<A, M> {
 impl<A: Actor, M> Drop for SendAny<A, M> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
+        // The capacity goes to the next sender.
         let group = &self.group.inner;
-        let mut effects = Effects::default();
-        let _waker = {
-            let mut queue = group.any_capacity.lock();
-            // The capacity goes to the next sender.
-            if let Some(registration) = queue.granted.remove(&number) {
-                group.grant_next(&mut queue, registration, &mut effects);
-            }
-            queue.waiting.remove(&number)
-        };
-        effects.apply();
+        group.step(|queue, members| queue.leave(number, members));
     }
 }
