@@ -73,7 +73,7 @@ pub use verify::{
     Damage, DamageKind, Progress, VerifyError, VerifyOptions, VerifyReport, stream_header, verify,
 };
 pub use writer::{
-    AppendError, AppendManyError, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize, CloseError,
-    RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, Sequences, StreamOptions,
-    StreamSnapshot, StreamWriter, SyncMode, Ticket, TicketError, Written,
+    AppendError, AppendManyError, BATCH_BYTES_LIMIT, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN,
+    BufferSize, CloseError, RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX,
+    Sequences, StreamOptions, StreamSnapshot, StreamWriter, SyncMode, Ticket, TicketError, Written,
 };

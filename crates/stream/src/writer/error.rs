@@ -18,6 +18,15 @@ pub enum AppendError {
         /// The most that are taken.
         limit: usize,
     },
+    /// The batch is larger than the stream takes in one piece: half of its memory, and
+    /// [`BATCH_BYTES_LIMIT`](crate::BATCH_BYTES_LIMIT) at the most.
+    #[error("a batch of {bytes} bytes, with heads and tags, is larger than the limit of {limit}")]
+    BatchTooLarge {
+        /// Its bytes, with the heads and the tags of its records.
+        bytes: usize,
+        /// The most that are taken.
+        limit: usize,
+    },
     /// The disk is full. Writing and appending resume when there is space.
     #[error("the disk is full")]
     DiskFull,

@@ -36,7 +36,8 @@ pub(crate) use demand::Demand;
 pub use error::{AppendError, AppendManyError, CloseError, TicketError};
 pub use metrics::StreamSnapshot;
 pub use options::{
-    RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, StreamOptions, Written,
+    BATCH_BYTES_LIMIT, RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, StreamOptions,
+    Written,
 };
 pub use shared::Sequences;
 pub use stream_writer::StreamWriter;

@@ -15,6 +15,10 @@ use super::{buffer_size::BufferSize, sync_mode::SyncMode};
 /// The largest value of [`StreamOptions::record_bytes_max`], in bytes.
 pub const RECORD_BYTES_LIMIT: usize = 512 << 20;
 
+/// The most bytes of a batch ([`StreamWriter::append_batch`](crate::StreamWriter::append_batch)), with 8 bytes and a
+/// tag for each record. A batch may also take at most half of the stream's memory.
+pub const BATCH_BYTES_LIMIT: usize = RECORD_BYTES_LIMIT;
+
 /// The smallest segment, in bytes.
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 

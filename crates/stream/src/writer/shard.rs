@@ -65,12 +65,12 @@ impl Shard {
         self.filling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a record; the caller holds the lock.
+    /// Counts records; the caller holds the lock.
     #[inline]
-    pub(super) fn count(&self) {
+    pub(super) fn count(&self, records: u64) {
         // Ordering: Relaxed, a figure for readers; written under the lock only, so no addition is lost.
         let accepted = self.accepted.load(Ordering::Relaxed);
-        self.accepted.store(accepted + 1, Ordering::Relaxed);
+        self.accepted.store(accepted + records, Ordering::Relaxed);
     }
 
     pub(super) fn accepted(&self) -> u64 {
@@ -100,10 +100,10 @@ impl Page {
         }
     }
 
-    /// Whether a record of this many bytes fits.
+    /// Whether records that take this many bytes, heads and tags included, fit.
     #[inline]
-    pub(super) fn has_room(&self, payload: usize, tag_bytes: usize) -> bool {
-        record_bytes(payload, tag_bytes) <= self.body.buffer.room()
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        bytes <= self.body.buffer.room()
     }
 
     /// Appends a record that fits; returns its batch and its index there.

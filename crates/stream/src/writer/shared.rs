@@ -52,6 +52,8 @@ pub(super) struct Shared {
     pub(super) recovered: u64,
     pub(super) tag_bytes: usize,
     pub(super) record_limit: usize,
+    /// The most bytes of a batch, heads and tags included.
+    pub(super) batch_limit: usize,
     /// The largest page of small records: each shard must be able to have two.
     pub(super) page_bytes_max: usize,
     pub(super) shards: Box<[Shard]>,
@@ -117,40 +119,80 @@ impl Shared {
         waker: impl FnOnce() -> Waker,
     ) -> Result<Attempt, AppendError> {
         let fits = payload.len() <= self.record_limit;
+        let bytes = record_bytes(payload.len(), self.tag_bytes);
         let has_room = filling
             .page
             .as_ref()
-            .is_some_and(|page| fits && page.has_room(payload.len(), self.tag_bytes));
+            .is_some_and(|page| fits && page.has_room(bytes));
         // A refusal takes effect when the page is taken or full, so that the fast path does not check it.
-        if !has_room && let Some(attempt) = self.turn_page(filling, payload.len(), waker)? {
-            return Ok(attempt);
+        if !has_room {
+            let too_large = (!fits).then(|| self.too_large(payload.len()));
+            if let Some(attempt) = self.turn_page(filling, bytes, too_large, waker)? {
+                return Ok(attempt);
+            }
         }
         let page = filling.page.as_mut().expect("a page with room");
         let (batch, index) = page.push(payload, self.tag_bytes);
         let batch = batch.clone();
-        shard.count();
+        shard.count(1);
         Ok(Attempt::Done(Ticket::new(batch, index)))
     }
 
-    /// Hands the full page over and begins a new one. `Some` if this record gets none.
+    /// As [`append`](Self::append), of at least one record. All of them go to one page, and so to one chunk: a crash
+    /// leaves a chunk whole, or recovery cuts it off.
+    pub(super) fn append_batch(
+        &self,
+        shard: &Shard,
+        filling: &mut Filling,
+        records: &[&[u8]],
+        waker: impl FnOnce() -> Waker,
+    ) -> Result<Attempt, AppendError> {
+        let large = records.iter().find(|it| it.len() > self.record_limit);
+        let bytes = records
+            .iter()
+            .map(|it| record_bytes(it.len(), self.tag_bytes))
+            .fold(0, usize::saturating_add);
+        let limit = self.batch_limit;
+        let too_large = match large {
+            Some(record) => Some(self.too_large(record.len())),
+            None => (bytes > limit).then_some(AppendError::BatchTooLarge { bytes, limit }),
+        };
+        let page = filling.page.as_ref();
+        let has_room = too_large.is_none() && page.is_some_and(|page| page.has_room(bytes));
+        if !has_room && let Some(attempt) = self.turn_page(filling, bytes, too_large, waker)? {
+            return Ok(attempt);
+        }
+        let page = filling.page.as_mut().expect("a page with room");
+        let mut last = None;
+        for record in records {
+            let (batch, index) = page.push(record, self.tag_bytes);
+            last = Some((batch.clone(), index));
+        }
+        shard.count(records.len() as u64);
+        let (batch, index) = last.expect("a batch has a record");
+        Ok(Attempt::Done(Ticket::new(batch, index)))
+    }
+
+    fn too_large(&self, bytes: usize) -> AppendError {
+        AppendError::TooLarge {
+            bytes,
+            limit: self.record_limit,
+        }
+    }
+
+    /// Hands the full page over and begins one with room for records that take `bytes`. `Some` if they get none.
     #[cold]
     fn turn_page(
         &self,
         filling: &mut Filling,
-        payload: usize,
+        bytes: usize,
+        too_large: Option<AppendError>,
         waker: impl FnOnce() -> Waker,
     ) -> Result<Option<Attempt>, AppendError> {
-        if let Some(refusal) = filling.refusal {
+        if let Some(refusal) = filling.refusal.or(too_large) {
             return Err(refusal);
         }
-        if payload > self.record_limit {
-            return Err(AppendError::TooLarge {
-                bytes: payload,
-                limit: self.record_limit,
-            });
-        }
-        let needed = CHUNK_HEADER_BYTES + record_bytes(payload, self.tag_bytes);
-        let bytes = needed
+        let bytes = (CHUNK_HEADER_BYTES + bytes)
             .max(self.gauges.buffer_bytes().min(self.page_bytes_max))
             .next_multiple_of(ALIGNMENT);
         let mut state = self.state();

@@ -15,8 +15,15 @@ use crate::{
 };
 
 use super::{
-    committer, demand::Demand, ending::TurnGuard, metrics::Gauges, options::StreamOptions,
-    segment_pool::SegmentPool, shard::Shard, shared::Shared, stream_writer::StreamWriter,
+    committer,
+    demand::Demand,
+    ending::TurnGuard,
+    metrics::Gauges,
+    options::{BATCH_BYTES_LIMIT, StreamOptions},
+    segment_pool::SegmentPool,
+    shard::Shard,
+    shared::Shared,
+    stream_writer::StreamWriter,
     writer_state::WriterState,
 };
 
@@ -118,6 +125,7 @@ fn start(
         recovered: last_record,
         tag_bytes,
         record_limit: record_limit(options, tag_bytes),
+        batch_limit: batch_limit(options),
         page_bytes_max: (half_of_memory(options) / shards).max(options.buffer.smallest()),
         shards: (0..shards).map(|_| Shard::new()).collect(),
         demand: Demand::new(),
@@ -146,6 +154,13 @@ fn record_limit(options: &StreamOptions, tag_bytes: usize) -> usize {
     options
         .record_bytes_max
         .min(half_of_memory(options).saturating_sub(overhead))
+}
+
+/// Half of memory, as for a record.
+fn batch_limit(options: &StreamOptions) -> usize {
+    half_of_memory(options)
+        .saturating_sub(CHUNK_HEADER_BYTES + ALIGNMENT)
+        .min(BATCH_BYTES_LIMIT)
 }
 
 fn new_stream_id() -> Result<StreamId, OpenError> {

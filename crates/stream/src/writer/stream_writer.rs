@@ -155,6 +155,63 @@ impl StreamWriter {
         Ok(last.unwrap_or_else(|| Ticket::settled(Ok(durable))))
     }
 
+    /// Appends records as one batch: after any crash, and for any reader, all of them are there or none. Their sequences
+    /// follow each other. The ticket resolves to the last one's. Blocks while memory is full; of no records, the ticket
+    /// is resolved already.
+    ///
+    /// A batch is a part of one chunk, which recovery keeps or cuts off as a whole.
+    /// [`salvage`](crate::salvage) hands over whole records of a damaged chunk, and so parts of a batch.
+    ///
+    /// # Errors
+    ///
+    /// See [`AppendError`]; no record was accepted then. [`AppendError::BatchTooLarge`] if they take more than half of
+    /// the stream's memory or [`BATCH_BYTES_LIMIT`](crate::BATCH_BYTES_LIMIT).
+    pub fn append_batch<R: AsRef<[u8]>>(&self, records: &[R]) -> Result<Ticket, AppendError> {
+        let records: Vec<&[u8]> = records.iter().map(AsRef::as_ref).collect();
+        loop {
+            match self.attempt_batch(&records, unpark_this_thread)? {
+                Attempt::Done(ticket) => return Ok(ticket),
+                Attempt::Wait => thread::park(),
+            }
+        }
+    }
+
+    /// As [`append_batch`](Self::append_batch), and waits without blocking while memory is full.
+    ///
+    /// # Errors
+    ///
+    /// As [`append_batch`](Self::append_batch).
+    pub async fn append_batch_async<R: AsRef<[u8]>>(
+        &self,
+        records: &[R],
+    ) -> Result<Ticket, AppendError> {
+        let records: Vec<&[u8]> = records.iter().map(AsRef::as_ref).collect();
+        poll_fn(|context| {
+            Poll::Ready(
+                match self.attempt_batch(&records, || context.waker().clone()) {
+                    Ok(Attempt::Wait) => return Poll::Pending,
+                    Ok(Attempt::Done(ticket)) => Ok(ticket),
+                    Err(error) => Err(error),
+                },
+            )
+        })
+        .await
+    }
+
+    fn attempt_batch(
+        &self,
+        records: &[&[u8]],
+        waker: impl FnOnce() -> Waker,
+    ) -> Result<Attempt, AppendError> {
+        if records.is_empty() {
+            let ticket = Ticket::settled(Ok(self.sequences().durable));
+            return Ok(Attempt::Done(ticket));
+        }
+        let shard = self.shard();
+        self.shared()
+            .append_batch(shard, &mut shard.lock(), records, waker)
+    }
+
     #[inline]
     fn attempt(
         &self,

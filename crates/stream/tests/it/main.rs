@@ -3,6 +3,7 @@
 
 mod attacks;
 mod background;
+mod batches;
 mod crash;
 mod crash_each_call;
 mod crash_seeds;
