@@ -29,7 +29,7 @@ use crate::{
 
 /// The right to reply to one message, as an owned value: see [`crate::DeferredHandler`].
 ///
-/// Dropped without a reply, it fails the ask with [`crate::AskError::Shed`] at once: also when the actor that holds it
+/// Dropped without a reply, it fails the ask with [`crate::AskError::NoReply`] at once: also when the actor that holds it
 /// stops, panics or restarts. If the message was told, a reply is dropped.
 #[must_use = "dropped without a reply, it fails the ask"]
 pub struct Deferred<T: Send + 'static>(Port<T>);
@@ -125,6 +125,14 @@ impl<T: Send + 'static> ReplyPort<T> for Deferred<T> {
         }
     }
 
+    fn shed(self) {
+        match self.0 {
+            Port::Ask(port) => port.shed(),
+            Port::Answer(port) => port.shed(),
+            Port::Tell(_) | Port::Dam(_) | Port::Metered(_) => {}
+        }
+    }
+
     fn into_deferred(self) -> Self {
         self
     }
@@ -193,6 +201,12 @@ impl<A: Actor> Context<A> {
         N: Message,
         T: Send + 'static,
     {
-        other.offer(0, msg, reply, OnFull::Wait)
+        let refused = other.offer_with(0, msg, reply, OnFull::Wait);
+        refused.map_err(|refused| {
+            refused.map(|payload| {
+                payload.reply.shed();
+                payload.message
+            })
+        })
     }
 }

@@ -95,10 +95,14 @@ pub enum AskError<M> {
     /// will not be.
     #[error("no reply before the deadline")]
     Expired,
-    /// The message was accepted and will not be answered: its actor terminated, its handler panicked, a later
-    /// message replaced it, or its [`crate::Deferred`] was dropped.
-    #[error("the message was shed before it was answered")]
+    /// The message was accepted and then not handled: its lane's policy shed it, a later message replaced it, or its actor
+    /// terminated first.
+    #[error("the message was shed")]
     Shed,
+    /// The message was accepted, and its handler gives no reply: it panicked, its actor was stopped while it awaited
+    /// something, or its [`crate::Deferred`] was dropped. It may have done a part of its work.
+    #[error("the handler gave no reply")]
+    NoReply,
     /// The handler would wait for ever: the asked actor waits, directly or through others, for the reply of the asking
     /// one. At once, also if one of these asks has a deadline. The message is not handled, unless its handler has begun;
     /// if its asker still waited for capacity, it comes back. An actor that awaits several asks at the same time is in no
@@ -120,7 +124,7 @@ impl<M> AskError<M> {
                 Some(msg)
             }
             Self::Circle { unsent, .. } => unsent,
-            Self::Expired | Self::Shed => None,
+            Self::Expired | Self::Shed | Self::NoReply => None,
         }
     }
 }
@@ -134,6 +138,7 @@ impl<M> fmt::Debug for AskError<M> {
             Self::NoThread(_) => "NoThread(..)",
             Self::Expired => "Expired",
             Self::Shed => "Shed",
+            Self::NoReply => "NoReply",
             Self::Circle { circle, .. } => return write!(formatter, "{circle:?}"),
         })
     }

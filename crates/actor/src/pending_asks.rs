@@ -203,6 +203,15 @@ impl<R: Send + 'static> AnswerPort<R> {
     }
 }
 
+impl<R: Send + 'static> AnswerPort<R> {
+    fn close(&mut self, why: NoAnswer) {
+        // After the deadline the timer has told it.
+        if self.asker.is_some() && !has_passed(self.deadline_ns) {
+            self.send(Err(why));
+        }
+    }
+}
+
 impl<R: Send + 'static> ReplyPort<R> for AnswerPort<R> {
     const IS_TELL: bool = false;
 
@@ -225,6 +234,10 @@ impl<R: Send + 'static> ReplyPort<R> for AnswerPort<R> {
         self.send(Ok(result));
     }
 
+    fn shed(mut self) {
+        self.close(NoAnswer::Shed);
+    }
+
     fn into_deferred(self) -> Deferred<R> {
         Deferred::answer(Box::new(self))
     }
@@ -232,10 +245,7 @@ impl<R: Send + 'static> ReplyPort<R> for AnswerPort<R> {
 
 impl<R: Send + 'static> Drop for AnswerPort<R> {
     fn drop(&mut self) {
-        // After the deadline the timer has told it.
-        if self.asker.is_some() && !has_passed(self.deadline_ns) {
-            self.send(Err(NoAnswer::Shed));
-        }
+        self.close(NoAnswer::NoReply);
     }
 }
 
@@ -325,8 +335,8 @@ impl<A: Actor> Context<A> {
     /// [`ActorRef::tell`]: if the lane is full, it goes into the outbox.
     ///
     /// If this returns `Ok`, `into_message` is called exactly once, by this actor and ahead of its queued messages (after
-    /// at least one of them in each run): with the reply, with [`AskError::Shed`] if there will be none, or with
-    /// [`AskError::Expired`] at the deadline (see [`Ask`]; for one of its own use [`Context::ask_with`]). It is not called if this actor stops, fails or
+    /// at least one of them in each run): with the reply, with [`AskError::Shed`] or [`AskError::NoReply`] if there
+    /// will be none, or with [`AskError::Expired`] at the deadline (see [`Ask`]; for one of its own use [`Context::ask_with`]). It is not called if this actor stops, fails or
     /// restarts first; a reply to a former life is dropped. A graceful stop waits for the outcome.
     ///
     /// ```

@@ -213,14 +213,18 @@ where
     /// As the field of [`Route`].
     unsafe fn into_message(payload: *mut PayloadSlot) -> Box<dyn Any + Send> {
         // SAFETY: as in `handle`.
-        Box::new(unsafe { take::<Payload<M, P>>(payload) }.message)
+        let taken = unsafe { take::<Payload<M, P>>(payload) };
+        taken.reply.shed();
+        Box::new(taken.message)
     }
 
     /// # Safety
     /// As the field of [`Route`].
     unsafe fn discard(payload: *mut PayloadSlot) {
         // SAFETY: as in `handle`.
-        drop(unsafe { take::<Payload<M, P>>(payload) });
+        let taken = unsafe { take::<Payload<M, P>>(payload) };
+        drop(taken.message);
+        taken.reply.shed();
     }
 
     /// # Safety

@@ -51,6 +51,16 @@ pub trait ReplyPort<R: 'static>: Send + 'static {
     #[doc(hidden)]
     fn reply(self, result: R);
 
+    /// The message will not be handled: an asker learns that it was shed. A port that is dropped says instead that the
+    /// handler gives no reply.
+    #[doc(hidden)]
+    #[inline]
+    fn shed(self)
+    where
+        Self: Sized,
+    {
+    }
+
     /// The same port, for a handler that replies later.
     #[doc(hidden)]
     fn into_deferred(self) -> Deferred<R>
@@ -121,6 +131,9 @@ impl<R: 'static> ReplyPort<R> for NoReplyUntil {
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum NoAnswer {
+    /// The handler has begun, or its [`Deferred`] was dropped.
+    NoReply,
+    /// It was not handled.
     Shed,
     Expired,
 }
@@ -128,13 +141,15 @@ pub(crate) enum NoAnswer {
 impl NoAnswer {
     pub(crate) fn of_reason(reason: u8) -> Self {
         match reason {
-            1 => Self::Expired,
-            _ => Self::Shed,
+            1 => Self::Shed,
+            2 => Self::Expired,
+            _ => Self::NoReply,
         }
     }
 
     pub(crate) fn into_error<M>(self) -> AskError<M> {
         match self {
+            Self::NoReply => AskError::NoReply,
             Self::Shed => AskError::Shed,
             Self::Expired => AskError::Expired,
         }
@@ -160,6 +175,7 @@ impl<R> ReplySlot<R> {
     }
 
     /// Ends it without a reply: for this reason, unless the deadline has passed before.
+    #[cold]
     fn close(&mut self, why: NoAnswer) {
         if let Some(sender) = self.sender.take() {
             let is_late = has_passed(self.deadline_ns);
@@ -171,7 +187,9 @@ impl<R> ReplySlot<R> {
 impl<R> Drop for ReplySlot<R> {
     #[inline]
     fn drop(&mut self) {
-        self.close(NoAnswer::Shed);
+        if self.sender.is_some() {
+            self.close(NoAnswer::NoReply);
+        }
     }
 }
 
@@ -206,6 +224,10 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
         if let Some(sender) = self.sender.take() {
             drop(catch_panic::call(|| sender.send(result)));
         }
+    }
+
+    fn shed(mut self) {
+        self.close(NoAnswer::Shed);
     }
 
     fn into_deferred(self) -> Deferred<R> {

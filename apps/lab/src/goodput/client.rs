@@ -270,7 +270,7 @@ impl<'a> Client<'a> {
         asked.ended = self.begun.elapsed();
         asked.end = match reply {
             Ok(()) => End::Answered,
-            Err(AskError::Shed) if self.is_ending => End::Queued,
+            Err(AskError::Shed | AskError::NoReply) if self.is_ending => End::Queued,
             Err(AskError::Full(_) | AskError::Shed) => End::Refused,
             Err(AskError::Expired) => End::Expired,
             Err(_) => End::None,

@@ -19,8 +19,8 @@ pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 /// | `Malformed` | 400 | `INVALID_ARGUMENT` | [`TimeoutError`] |
 /// | `Failed` | 500 | `INTERNAL` | all others |
 ///
-/// [`AskError::Shed`] counts as overload, because a lane's policy is its usual cause. A panic of the handler has the
-/// same error.
+/// [`AskError::Shed`] counts as overload, because the message was not handled. [`AskError::NoReply`] does not: the handler
+/// panicked or dropped its reply, and may have done a part of its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -133,12 +133,13 @@ mod tests {
 
     #[test]
     fn each_error_has_its_status() {
-        let table: [(AskError<u8>, u16, i32, Option<&str>); 6] = [
+        let table: [(AskError<u8>, u16, i32, Option<&str>); 7] = [
             (AskError::Full(1), 503, 8, Some("2")),
             (AskError::Shed, 503, 8, Some("2")),
             (AskError::NoThread(1), 503, 8, Some("2")),
             (AskError::Closed(1), 503, 14, Some("2")),
             (AskError::Expired, 504, 4, None),
+            (AskError::NoReply, 500, 13, None),
             (AskError::NoLane(1), 500, 13, None),
         ];
         for (error, status, code, retry_after) in table {

@@ -90,7 +90,7 @@ fn a_stop_drops_the_waiting_future() {
     actor.stop();
     assert_eq!(ended(&actor).reason, ExitReason::Stopped);
     let reply = asking.join().expect("no panic");
-    assert!(matches!(reply, Err(AskError::Shed)));
+    assert!(matches!(reply, Err(AskError::NoReply)));
     assert!(sender.send(()).is_err(), "its receiver was dropped");
     assert_eq!(notes.len(), 0);
     check_balance(&lane(&actor, 0));

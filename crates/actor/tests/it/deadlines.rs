@@ -371,13 +371,13 @@ fn a_panic_ends_the_deadline() {
     let (actor, _) = probe_with(&system, options);
     let script = |_: &mut Context<Probe>| std::panic::resume_unwind(Box::new(()));
     let reply = actor.ask(Act(Box::new(script))).timeout(LIMIT).wait();
-    assert!(matches!(reply, Err(AskError::Shed)), "{reply:?}");
+    assert!(matches!(reply, Err(AskError::NoReply)), "{reply:?}");
     assert_eq!(within(&actor, |cx| cx.deadline()), None);
     let script = Await(Box::new(|_| {
         Box::pin(async { std::panic::resume_unwind(Box::new(())) })
     }));
     let reply = actor.ask(script).timeout(LIMIT).wait();
-    assert!(matches!(reply, Err(AskError::Shed)), "{reply:?}");
+    assert!(matches!(reply, Err(AskError::NoReply)), "{reply:?}");
     assert_eq!(within(&actor, |cx| cx.deadline()), None);
 }
 

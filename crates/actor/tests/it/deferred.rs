@@ -61,8 +61,8 @@ fn kept(desk: &ActorRef<Desk>) -> AskFuture<Desk, Defer, u64> {
 }
 
 #[track_caller]
-fn check_shed<M, R: fmt::Debug>(reply: Result<R, AskError<M>>) {
-    assert!(matches!(reply, Err(AskError::Shed)), "{reply:?}");
+fn check_no_reply<M, R: fmt::Debug>(reply: Result<R, AskError<M>>) {
+    assert!(matches!(reply, Err(AskError::NoReply)), "{reply:?}");
 }
 
 #[test]
@@ -97,12 +97,12 @@ fn a_reply_comes_from_anywhere() {
 fn a_dropped_reply_fails_the_ask_at_once() {
     let system = system();
     let desk = system.spawn(Desk::default());
-    check_shed(
+    check_no_reply(
         desk.ask(defer(|_, reply, _| drop(reply)))
             .timeout(LIMIT)
             .wait(),
     );
-    check_shed(block_on(
+    check_no_reply(block_on(
         desk.ask(defer(|_, reply, _| drop(reply))).into_future(),
     ));
 }
@@ -114,9 +114,9 @@ fn a_panic_fails_the_asks_without_a_reply() {
     let desk = system.spawn_with(options, Desk::default).expect("valid");
     let panic = || std::panic::resume_unwind(Box::new(()));
     let earlier = kept(&desk);
-    check_shed(desk.ask(defer(move |_, _reply, _| panic())).wait());
+    check_no_reply(desk.ask(defer(move |_, _reply, _| panic())).wait());
     // The restart has dropped the state.
-    check_shed(block_on(earlier));
+    check_no_reply(block_on(earlier));
     let answered = desk.ask(defer(move |_, reply, _| {
         reply.reply(1);
         panic();
@@ -134,7 +134,7 @@ fn an_actor_that_stops_fails_the_asks_that_it_holds() {
     let (by_await, by_drop) = (kept(&desk), kept(&desk));
     drop(by_drop);
     desk.stop();
-    check_shed(block_on(by_await));
+    check_no_reply(block_on(by_await));
 }
 
 #[test]
@@ -285,7 +285,8 @@ fn a_refused_forward_returns_the_message_and_fails_the_ask() {
         let refused = cx.forward(&probe, 7, reply).expect_err("closed");
         kept.push(refused.into_inner());
     });
-    check_shed(desk.ask(refused).timeout(LIMIT).wait());
+    let reply = desk.ask(refused).timeout(LIMIT).wait();
+    assert!(matches!(reply, Err(AskError::Shed)), "{reply:?}");
     assert_eq!(notes.wait_len(1), [7]);
 }
 

@@ -105,7 +105,7 @@ fn a_panicked_message_is_dropped_once() {
     let (keeper, gate) = keeper(&system, LaneConfig::default(), Some(ledger.token()));
     gate.open();
     let reply = keeper.ask(Explode(ledger.token())).wait();
-    assert!(matches!(reply, Err(AskError::Shed)));
+    assert!(matches!(reply, Err(AskError::NoReply)));
     ended(&keeper);
     ledger.settle(2);
 }

@@ -103,7 +103,7 @@ fn a_panic_in_one_member_costs_its_reply_alone() {
     let replies = group.ask_all(Check(1)).wait();
     ended(&group.members()[1]);
     assert_eq!(indices(&replies.replies), [0, 2]);
-    assert!(matches!(replies.errors[..], [(1, AskError::Shed)]));
+    assert!(matches!(replies.errors[..], [(1, AskError::NoReply)]));
 }
 
 /// Asks back the actor that asks its group.

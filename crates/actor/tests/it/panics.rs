@@ -177,7 +177,7 @@ fn an_async_handler_that_panics_is_shed_and_not_handled() {
     });
     assert!(matches!(
         bomb.ask(Await(script)).wait(),
-        Err(AskError::Shed)
+        Err(AskError::NoReply)
     ));
     assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
     let message_type = failures.all()[0].message_type;

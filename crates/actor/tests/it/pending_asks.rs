@@ -112,7 +112,7 @@ fn an_ask_without_a_reply_is_shed_once() {
         let panic = Act(Box::new(|_| std::panic::resume_unwind(Box::new(()))));
         let note = move |outcome: Result<(), AskError<Act>>| {
             Act(Box::new(move |_| {
-                noted.push(matches!(outcome, Err(AskError::Shed)))
+                noted.push(matches!(outcome, Err(AskError::NoReply)))
             }))
         };
         assert!(cx.ask(&to, panic, note).is_ok());

@@ -200,14 +200,14 @@ fn the_shorter_deadline_counts_and_a_dropped_call_is_not_handled() {
 }
 
 #[test]
-fn a_panic_of_the_handler_sheds_the_call_and_the_service_survives_a_restart() {
+fn a_panic_of_the_handler_fails_the_call_and_the_service_survives_a_restart() {
     let system = system_of(1);
     let (probe, _) = probe_with(&system, bounded(1).supervision(at_once()));
     let mut service = probe.service::<Act>();
     let panics = block_on(service.ready())
         .expect("ready")
         .call(Act(Box::new(|_| panic!("as told"))));
-    assert!(matches!(block_on(panics), Err(AskError::Shed)));
+    assert!(matches!(block_on(panics), Err(AskError::NoReply)));
     let script = Act(Box::new(|_| ()));
     block_on(async { service.ready().await?.call(script).await }).expect("restarted");
 }

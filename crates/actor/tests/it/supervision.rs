@@ -42,7 +42,7 @@ fn tell_fail(actor: &ActorRef<Probe>, text: &'static str) {
 #[track_caller]
 fn fail(actor: &ActorRef<Probe>, text: &'static str) {
     let reply = actor.ask(Act(Box::new(move |_| panic!("{text}")))).wait();
-    assert!(matches!(reply, Err(AskError::Shed)));
+    assert!(matches!(reply, Err(AskError::NoReply)));
 }
 
 /// Without a limit that a test reaches.

@@ -548,7 +548,7 @@ fn a_timer_of_tokio_fails_its_handler_with_a_clear_text() {
     }
     let system = TestSystem::new(1);
     let sleeper = system.spawn(Sleeper);
-    assert!(matches!(sleeper.ask(Sleep).wait(), Err(AskError::Shed)));
+    assert!(matches!(sleeper.ask(Sleep).wait(), Err(AskError::NoReply)));
     let text = panic_of(|| system.expect_no_failures());
     check_text(&text, &["Sleeper", "no reactor running"]);
 }

@@ -283,7 +283,7 @@ impl Records {
                 record.set_sent(Sent::Accepted);
                 record.asked.store(ANSWERED, Ordering::SeqCst);
             }
-            Err(AskError::Shed) => record.asked.store(SHED, Ordering::SeqCst),
+            Err(AskError::Shed | AskError::NoReply) => record.asked.store(SHED, Ordering::SeqCst),
             Err(AskError::Expired | AskError::Circle { unsent: None, .. }) => {}
             Err(AskError::Full(message)) => self.came_back(record, &message, Sent::Full),
             Err(error) => match error.into_inner() {
