@@ -11,20 +11,27 @@
 //! inside that runtime's context. An item is pulled when the lane has capacity. If another sender takes the slot
 //! meanwhile, the item waits for the next one, and no further item is pulled.
 //!
-//! **Wake-ups are not lost.** `is_notified` means that a notice is queued that will poll the stream. `wake` sets it, and
-//! queues the notice if it was not set. The poll clears it before it polls. Both hold the task's lock, so a wake-up
-//! before the clearing is seen by this poll, and a later one queues a notice. Notices make the actor run.
+//! **Wake-ups are not lost.** [`PollSlot`] has the proof, under the lock of the stream's task; here is what it demands: each
+//! notice that it asks for leads to a poll. The waker adds the task to `woken`, then the notice, both under the lock of
+//! the actor's relations. So there are at least as many notices as woken tasks, also while another thread is between the
+//! two steps; each notice takes one task, in their order. A restart drops both under one lock, with the streams, which
+//! it cancels: a waker that was between the two steps leaves a notice too many, which polls another task early or none. A
+//! waker that comes later adds a task that is gone. Notices make the actor run (`Core::notify`).
+//!
+//! **A full lane.** The driver waits either for the stream or for capacity, and its waker is the same for both. It waits
+//! for capacity as any sender (`waiters`). When the stream is pending, it gives up what it holds or waits for.
 
 use std::{
     any::type_name,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context as TaskContext, Poll, Wake, Waker, ready},
 };
 
 use freeboard_flow::ShedReason;
+use freeboard_queue::PollSlot;
 use futures_core::Stream;
 
 use crate::{
@@ -78,7 +85,7 @@ impl Attached {
     /// Whether the stream may still yield items: it has not ended, was not detached, and its actor has neither
     /// terminated nor restarted since.
     pub fn is_attached(&self) -> bool {
-        !matches!(self.0.lock().stage, Stage::Gone)
+        !self.0.slot.is_gone()
     }
 }
 
@@ -164,10 +171,7 @@ impl<A: Actor> Context<A> {
             actor: core.downgrade(),
             notice: || receives::action(poll_next::<A>),
             span: SenderSpan::current(),
-            slot: Mutex::new(Slot {
-                stage: Stage::Idle(Box::pin(drive(outlet, stream, into_msg))),
-                is_notified: false,
-            }),
+            slot: PollSlot::new(Box::pin(drive(outlet, stream, into_msg))),
         });
         let mut relations = core.lock_relations();
         let streams = &mut relations.get_or_insert_default().streams;
@@ -203,19 +207,7 @@ struct Task {
     notice: fn() -> Envelope,
     /// In which the stream was attached.
     span: SenderSpan,
-    slot: Mutex<Slot>,
-}
-
-struct Slot {
-    stage: Stage,
-    is_notified: bool,
-}
-
-enum Stage {
-    Idle(Driver),
-    Polling,
-    /// It has ended or was cancelled.
-    Gone,
+    slot: PollSlot<Driver>,
 }
 
 impl Wake for Task {
@@ -224,12 +216,8 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        {
-            let mut slot = self.lock();
-            if slot.is_notified || matches!(slot.stage, Stage::Gone) {
-                return;
-            }
-            slot.is_notified = true;
+        if !self.slot.notify() {
+            return;
         }
         let Some(core) = self.actor.upgrade() else {
             return;
@@ -256,35 +244,22 @@ fn poll_next<A: Actor>(_actor: &mut A, cx: &mut Context<A>) {
 }
 
 impl Task {
-    fn lock(&self) -> MutexGuard<'_, Slot> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Call in a run of the actor.
     fn poll(self: &Arc<Self>) {
-        let mut driver = {
-            let mut slot = self.lock();
-            slot.is_notified = false;
-            match std::mem::replace(&mut slot.stage, Stage::Polling) {
-                Stage::Idle(driver) => driver,
-                other => {
-                    slot.stage = other;
-                    return;
-                }
-            }
+        let Some(mut driver) = self.slot.begin() else {
+            return;
         };
         let waker = Waker::from(self.clone());
         let mut context = TaskContext::from_waker(&waker);
         let poll = || self.span.in_scope(|| driver.as_mut().poll(&mut context));
         let polled = catch_unwind(AssertUnwindSafe(poll));
         if let Ok(Poll::Pending) = polled {
-            let mut slot = self.lock();
-            if let Stage::Polling = slot.stage {
-                slot.stage = Stage::Idle(driver);
-                return;
+            match self.slot.end(driver) {
+                None => return,
+                Some(cancelled) => driver = cancelled,
             }
         }
-        self.lock().stage = Stage::Gone;
+        self.cancel();
         self.forget();
         // Without a lock: it drops the stream.
         catch_panic::drop(driver);
@@ -295,8 +270,7 @@ impl Task {
 
     /// Drops the stream; if it is being polled, the poll does.
     fn cancel(&self) {
-        let stage = std::mem::replace(&mut self.lock().stage, Stage::Gone);
-        catch_panic::drop(stage);
+        catch_panic::drop(self.slot.cancel());
     }
 
     /// The actor no longer keeps it.

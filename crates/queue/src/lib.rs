@@ -7,6 +7,7 @@
 //! - [`Barrier`]: makes a queue refuse senders although it has capacity.
 //! - [`Credit`] and [`InFlightLimit`]: bounds on values that are on their way.
 //! - [`any_queue`]: senders that wait for the capacity of any of several queues.
+//! - [`PollSlot`]: a value that one thread polls when any thread has woken it.
 //! - [`oneshot`]: the channel of one reply. [`memory`]: the pool behind blocks, cells and channels.
 //!
 //! The crate knows no actors, threads or time. A producer passes a value and a *mark*: one word that travels with the
@@ -28,6 +29,7 @@ mod loom_tests;
 pub mod memory;
 pub mod oneshot;
 mod permit;
+mod poll_slot;
 mod ring;
 mod sync;
 
@@ -39,6 +41,7 @@ pub use edge::Edge;
 pub use lane::Lane;
 pub use locked::LockedLane;
 pub use permit::Permit;
+pub use poll_slot::PollSlot;
 pub use ring::Ring;
 
 /// The mark of a value that carries no further word.

@@ -1,5 +1,6 @@
 //! The one-shot channel under loom: each pair of send, drop, poll and poll with another waker. The edges of wait-for
-//! graphs. Credit, and the limit of values in flight.
+//! graphs. Credit, and the limit of values in flight. Values
+//! that are polled when they are woken.
 
 mod any_queue;
 
@@ -12,14 +13,14 @@ use std::{
 use loom::{
     cell::UnsafeCell,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
 };
 
 use crate::{
-    Credit, Edge, InFlightLimit,
+    Credit, Edge, InFlightLimit, PollSlot,
     oneshot::{self, Receiver},
 };
 
@@ -437,4 +438,84 @@ fn the_count_of_values_is_exact_while_the_limit_changes() {
         assert_eq!(limit.in_flight(), values);
         assert!(!limit.try_enter(|it| it));
     });
+}
+
+/// A value that is polled when a notice arrives.
+struct Polled {
+    slot: PollSlot<Arc<()>>,
+    notices: Mutex<u32>,
+    /// What wakers have made ready, and what the last poll has found.
+    ready: AtomicUsize,
+    found: AtomicUsize,
+    dropped: AtomicUsize,
+}
+
+impl Polled {
+    fn wake(&self) {
+        self.ready.fetch_add(1, Ordering::SeqCst);
+        if self.slot.notify() {
+            *self.notices.lock().unwrap() += 1;
+        }
+    }
+
+    /// Handles the notices that have arrived.
+    fn run(&self) {
+        loop {
+            {
+                let mut notices = self.notices.lock().unwrap();
+                if *notices == 0 {
+                    return;
+                }
+                *notices -= 1;
+            }
+            if let Some(value) = self.slot.begin() {
+                let ready = self.ready.load(Ordering::SeqCst);
+                self.found.store(ready, Ordering::SeqCst);
+                self.count_dropped(self.slot.end(value));
+            }
+        }
+    }
+
+    fn count_dropped(&self, value: Option<Arc<()>>) {
+        self.dropped
+            .fetch_add(value.iter().count(), Ordering::SeqCst);
+    }
+}
+
+/// Two threads wake the value, or one does and the other takes it away, while it is polled.
+#[test]
+fn a_woken_value_is_polled_and_dropped_once() {
+    for cancels in [false, true] {
+        loom::model(move || {
+            let polled = Arc::new(Polled {
+                slot: PollSlot::new(Arc::new(())),
+                notices: Mutex::new(0),
+                ready: AtomicUsize::new(0),
+                found: AtomicUsize::new(0),
+                dropped: AtomicUsize::new(0),
+            });
+            let others = [false, cancels].map(|cancels| {
+                let polled = polled.clone();
+                thread::spawn(move || {
+                    if cancels {
+                        polled.count_dropped(polled.slot.cancel());
+                    } else {
+                        polled.wake();
+                    }
+                })
+            });
+            polled.run();
+            for other in others {
+                other.join().expect("no panic");
+            }
+            assert!(*polled.notices.lock().unwrap() <= 1, "one at most");
+            polled.run();
+            if cancels {
+                assert!(polled.slot.is_gone());
+                assert_eq!(polled.dropped.load(Ordering::SeqCst), 1);
+            } else {
+                assert_eq!(polled.found.load(Ordering::SeqCst), 2, "a lost wake-up");
+            }
+        });
+    }
 }
