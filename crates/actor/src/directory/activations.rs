@@ -22,8 +22,21 @@
 //! **Nothing accepted is lost.** An activation handles all that its mailbox has accepted before it is saved. Like a
 //! removed member of a group, it is closed only when no outbox holds messages for it (`retire`).
 //!
-//! The lock of a shard is held for look-ups, for the sweep of the shard, and while an actor is spawned. The key's `Hash`
-//! and `Eq` are the only user code under it.
+//! **A look-up and a close meet under locks.** Each step reads or changes what one lock guards:
+//!
+//! - The entry of a key: the lock of its shard. It is held for look-ups, for the sweep of the shard, and while an actor is
+//!   spawned. The key's `Hash` and `Eq` are the only user code under it.
+//! - The message of a look-up that came just before the close: the lane accepts it, so that it is handled, or refuses it
+//!   (loom checks the lanes' close). The sender of a refused one looks the key up again. A mailbox closes its first lane
+//!   first, and `is_closed` reads that one. So the sender finds the mailbox closed, and gets a successor.
+//! - Messages in outboxes: the mark and the locks of `retire`. `closing` lets one thread at a time set marks. A sender that
+//!   finds the mark looks the key up again, until the actor is closed or the mark is gone.
+//! - The end of an activation: `Core::on_end` calls each watcher once, by the lock of the actor's relations. `when_ended`
+//!   counts these calls down with one atomic, so the last one acts, once. The removal of an entry compares the epoch
+//!   under the lock of the shard: a successor's entry stays.
+//! - An actor whose save has failed: the lock of its `Kept`, taken after that of the shard or alone.
+//!
+//! `closing` and the lock of a shard are never held together. A test with seeded threads checks the whole.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
