@@ -70,7 +70,8 @@ pub use reader::{
 pub use salvage::{SalvageOptions, SalvageReport, salvage};
 pub use seal::{KeyError, MasterKey};
 pub use verify::{
-    Damage, DamageKind, Progress, VerifyError, VerifyOptions, VerifyReport, stream_header, verify,
+    Damage, DamageKind, Progress, TRUNCATIONS_LISTED_MAX, Truncated, VerifyError, VerifyOptions,
+    VerifyReport, stream_header, verify,
 };
 pub use writer::{
     AppendError, AppendManyError, BATCH_BYTES_LIMIT, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN,

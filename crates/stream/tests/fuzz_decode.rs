@@ -147,6 +147,7 @@ fn segment_header() -> impl Strategy<Value = Vec<u8>> {
             previous: [0; TAG_BYTES],
             key_check: [0; 32],
             tag: [0; TAG_BYTES],
+            truncation: None,
         };
         header.encode().to_vec()
     })

@@ -47,6 +47,7 @@ pub(super) struct Report {
     last_record: u64,
     epoch: u64,
     head: Option<String>,
+    truncations: Vec<String>,
     damage_count: u64,
     damages: Vec<DamageLine>,
 }
@@ -143,6 +144,7 @@ fn record(stream: &StreamArgs, report: &VerifyReport) -> Report {
         last_record: report.last_record,
         epoch: report.epoch,
         head: report.head.map(|head| head.to_string()),
+        truncations: report.truncations.iter().map(ToString::to_string).collect(),
         damage_count: report.damage_count,
         damages: report.damages.iter().map(DamageLine::of).collect(),
     }
@@ -152,6 +154,9 @@ fn words(report: &VerifyReport) -> String {
     let mut text = String::new();
     for damage in &report.damages {
         text += &format!("{damage}\n");
+    }
+    for truncated in &report.truncations {
+        text += &format!("{truncated}\n");
     }
     let unlisted = report.damage_count - report.damages.len() as u64;
     if unlisted > 0 {

@@ -110,7 +110,7 @@ impl ChunkHeader {
         if crc32c::crc32c(&bytes[..CHECKSUM_AT]) != get_u32(bytes, CHECKSUM_AT) {
             return Err(FormatError::Checksum);
         }
-        check_version(bytes, 4)?;
+        check_version(bytes, 4, &[VERSION])?;
         let algorithm = Algorithm::from_code(bytes[6])?;
         let (unit, sync) = from_flags(bytes[7])?;
         let header = Self {

@@ -1,6 +1,6 @@
 //! Little-endian fields at fixed offsets.
 
-use super::{FormatError, VERSION};
+use super::FormatError;
 
 /// The `N` bytes at `offset`.
 #[inline]
@@ -32,13 +32,16 @@ pub(super) fn put_checksum(bytes: &mut [u8]) {
     put(bytes, at, &checksum.to_le_bytes());
 }
 
-/// Checks the version at `offset`.
-pub(super) fn check_version(bytes: &[u8], offset: usize) -> Result<(), FormatError> {
-    match u16::from_le_bytes(get(bytes, offset)) {
-        VERSION => Ok(()),
-        found => Err(FormatError::Version {
-            found,
-            newest: VERSION,
-        }),
+/// The version at `offset`, one of `known`, which ends with the newest.
+pub(super) fn check_version(
+    bytes: &[u8],
+    offset: usize,
+    known: &[u16],
+) -> Result<u16, FormatError> {
+    let found = u16::from_le_bytes(get(bytes, offset));
+    if known.contains(&found) {
+        return Ok(found);
     }
+    let newest = known[known.len() - 1];
+    Err(FormatError::Version { found, newest })
 }

@@ -13,7 +13,7 @@
 //!
 //! segment header                              chunk header
 //!   0   8  magic "FBSEGMNT"                     0   4  magic "FBCK"
-//!   8   2  version, 1                           4   2  version, 1
+//!   8   2  version, 1 or 3                      4   2  version, 1
 //!  10   1  algorithm                            6   1  algorithm
 //!  11   1  flags                                7   1  flags
 //!  12   4  0                                    8  16  stream id
@@ -27,9 +27,9 @@
 //!  80  64  tag of the chunk before             72   8  sum of the records' heads and tags
 //! 144  32  key check
 //! 176  64  tag of this header                  80  64  tag of the chunk before
-//! 240 ...  0                                  144  64  tag of this chunk
-//! 4092  4  CRC32C of bytes 0..4092            208  44  0
-//!                                             252   4  CRC32C of bytes 0..252
+//! 240  16  version 3: the truncation          144  64  tag of this chunk
+//! 256 ...  0                                  208  44  0
+//! 4092  4  CRC32C of bytes 0..4092            252   4  CRC32C of bytes 0..252
 //! record
 //!   0   4  bytes of payload, n
 //!   4   4  CRC32C of the payload, begun with n in the place of 0
@@ -70,6 +70,24 @@
 //!  16  16  stream id                          252   4  CRC32C of bytes 0..252
 //! ```
 //!
+//! **Truncation.** To remove all records after one, the writer begins a new segment there. Its header is of version 3
+//! and has two more fields, which its tag covers: at 240 the sequence of the last record that was kept, at 248 the
+//! highest that was removed. Its first record follows the last chunk that was kept whole; if the truncation divides a
+//! chunk, the kept records of it are the new segment's first chunk, sealed anew. Its epoch is a new one. Headers of other
+//! segments stay of version 1.
+//!
+//! The new segment is first written to the file `truncation.pending`. From the moment at which that name is durable the
+//! truncation takes place: a writer that opens the stream and finds the file removes the later segments, from the back,
+//! cuts the one before, and then gives the file its segment's name. So each state on the way is a shorter stream.
+//!
+//! An attacker without the key cannot forge a truncation: the header's tag covers it. He can cut off the end of a stream
+//! as before, which only a kept head shows, and put back an older copy of the whole stream, which is the same. He cannot
+//! put the removed records back beside newer ones: their tags name another chain. A copy of a segment that a truncation
+//! has begun, put in the place of `truncation.pending`, is refused, since its epoch is not above all others. If he removes
+//! `truncation.pending` after a crash, the truncation does not take place, and its caller was not told that it had. Who
+//! has the key can hide a truncation, since he can seal the stream anew. Retention removes the segment that shows a
+//! truncation as any other; a later truncation that removes it takes over its highest removed sequence.
+//!
 //! **End of a segment.** The bytes after the last chunk are zero, or, in a recycled file, stale: chunks whose sequence
 //! or epoch is below that of the chunk that must follow, or the inside of one. Epochs count the times a stream was
 //! opened for writing and never fall, so the remains of an earlier crash are not taken for a successor. Nothing covers
@@ -94,7 +112,7 @@ pub use record::{RECORD_HEAD_BYTES, RecordAt, RecordError, Records, record_bytes
 pub use retention_mark::{
     RETENTION_FILE_BYTES, RETENTION_MARK, RETENTION_MARK_BYTES, RetentionMark,
 };
-pub use segment_header::SegmentHeader;
+pub use segment_header::{SegmentHeader, Truncation};
 
 /// Sixteen random bytes, drawn when a stream is created, that every header of it carries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -135,8 +153,12 @@ pub fn segment_number(name: &str) -> Option<u64> {
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// The version that this crate writes, and the newest it reads.
+/// The version that this crate writes where no later one is needed.
 pub const VERSION: u16 = 1;
+
+/// The version of the header of a segment that was begun after a truncation, and the newest that this crate reads.
+/// Version 2 stands in a kept file of the tests for a version without a meaning, so nothing is written with it.
+pub const VERSION_TRUNCATED: u16 = 3;
 
 /// The alignment of chunks, and the size of a segment header, in bytes.
 pub const ALIGNMENT: usize = 4_096;

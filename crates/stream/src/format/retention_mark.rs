@@ -72,7 +72,7 @@ impl RetentionMark {
         if crc32c::crc32c(&bytes[..CHECKSUM_AT]) != get_u32(bytes, CHECKSUM_AT) {
             return Err(FormatError::Checksum);
         }
-        check_version(bytes, 8)?;
+        check_version(bytes, 8, &[VERSION])?;
         let mark = Self {
             algorithm: Algorithm::from_code(bytes[10])?,
             stream: StreamId(get(bytes, 16)),

@@ -2,15 +2,27 @@
 
 use super::{
     ALIGNMENT, Algorithm, FormatError, SealUnit, StreamId, TAG_BYTES, Tag, VERSION,
+    VERSION_TRUNCATED,
     fields::{check_version, get, get_u32, get_u64, put, put_checksum},
 };
 
 const MAGIC: &[u8; 8] = b"FBSEGMNT";
 const KEY_CHECK_AT: usize = 144;
 const TAG_AT: usize = 176;
+const TRUNCATION_AT: usize = TAG_AT + TAG_BYTES;
+const TRUNCATION_BYTES: usize = 16;
 const CHECKSUM_AT: usize = ALIGNMENT - 4;
 const FLAG_RECORD: u8 = 1;
 const FLAG_RECYCLED: u8 = 8;
+
+/// The records that a truncation has removed before its segment was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncation {
+    /// The sequence of the last record that was kept; 0 for none.
+    pub kept: u64,
+    /// The highest sequence that was removed. The same sequences are used again.
+    pub removed: u64,
+}
 
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +53,19 @@ pub struct SegmentHeader {
     pub key_check: [u8; 32],
     /// The MAC of the fields above; zeros where the stream is not sealed.
     pub tag: Tag,
+    /// The truncation after which it was begun. A header that has one is of version 3.
+    pub truncation: Option<Truncation>,
 }
 
 impl SegmentHeader {
-    /// The fields that the header's tag covers, key check included.
+    /// The fields that the header's tag covers, key check included, but for those of
+    /// [`encode_truncation`](Self::encode_truncation), which follow them.
     #[must_use]
     pub fn encode_untagged(&self) -> [u8; TAG_AT] {
         let mut bytes = [0; TAG_AT];
         put(&mut bytes, 0, MAGIC);
-        put(&mut bytes, 8, &VERSION.to_le_bytes());
+        let version = self.truncation.map_or(VERSION, |_| VERSION_TRUNCATED);
+        put(&mut bytes, 8, &version.to_le_bytes());
         bytes[10] = self.algorithm.code();
         bytes[11] = (FLAG_RECORD * u8::from(self.unit == SealUnit::Record))
             | (FLAG_RECYCLED * u8::from(self.is_recycled));
@@ -65,12 +81,21 @@ impl SegmentHeader {
         bytes
     }
 
+    /// The fields of the truncation, which the tag covers too; empty without one.
+    #[must_use]
+    pub fn encode_truncation(&self) -> Vec<u8> {
+        let fields = self.truncation.map(|it| [it.kept, it.removed]);
+        let fields = fields.iter().flatten();
+        fields.flat_map(|field| field.to_le_bytes()).collect()
+    }
+
     /// The header as it is on the disk.
     #[must_use]
     pub fn encode(&self) -> [u8; ALIGNMENT] {
         let mut bytes = [0; ALIGNMENT];
         put(&mut bytes, 0, &self.encode_untagged());
         put(&mut bytes, TAG_AT, &self.tag);
+        put(&mut bytes, TRUNCATION_AT, &self.encode_truncation());
         put_checksum(&mut bytes);
         bytes
     }
@@ -90,7 +115,7 @@ impl SegmentHeader {
         if crc32c::crc32c(&bytes[..CHECKSUM_AT]) != get_u32(bytes, CHECKSUM_AT) {
             return Err(FormatError::Checksum);
         }
-        check_version(bytes, 8)?;
+        let version = check_version(bytes, 8, &[VERSION, VERSION_TRUNCATED])?;
         let algorithm = Algorithm::from_code(bytes[10])?;
         let flags = bytes[11];
         if flags & !(FLAG_RECORD | FLAG_RECYCLED) != 0 {
@@ -114,6 +139,10 @@ impl SegmentHeader {
             previous: get(bytes, 80),
             key_check: get(bytes, KEY_CHECK_AT),
             tag: get(bytes, TAG_AT),
+            truncation: (version == VERSION_TRUNCATED).then(|| Truncation {
+                kept: get_u64(bytes, TRUNCATION_AT),
+                removed: get_u64(bytes, TRUNCATION_AT + 8),
+            }),
         };
         let counts = [
             header.number,
@@ -124,7 +153,19 @@ impl SegmentHeader {
         if counts.contains(&0) || counts.contains(&u64::MAX) {
             return Err(FormatError::Field { field: "sequence" });
         }
-        let reserve = &bytes[TAG_AT + TAG_BYTES..CHECKSUM_AT];
+        // A truncation may leave a part of a chunk, with which its segment begins.
+        let is_possible =
+            |it: Truncation| it.kept < it.removed && header.first_record - 1 <= it.kept;
+        if !header.truncation.is_none_or(is_possible) {
+            return Err(FormatError::Field {
+                field: "truncation",
+            });
+        }
+        let reserve = match header.truncation {
+            Some(_) => TRUNCATION_AT + TRUNCATION_BYTES,
+            None => TRUNCATION_AT,
+        };
+        let reserve = &bytes[reserve..CHECKSUM_AT];
         if get_u32(bytes, 12) != 0 || reserve.iter().any(|byte| *byte != 0) {
             return Err(FormatError::Field { field: "reserve" });
         }

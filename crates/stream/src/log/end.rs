@@ -240,6 +240,7 @@ impl LogEnd {
             previous: self.previous,
             key_check: [0; 32],
             tag: [0; TAG_BYTES],
+            truncation: None,
         };
         seal_segment(self.keys.as_deref(), &mut header);
         let mut buffer = AlignedBuffer::zeroed(ALIGNMENT);

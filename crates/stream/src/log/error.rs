@@ -57,6 +57,24 @@ pub enum OpenError {
         /// The fault of its header.
         error: FormatError,
     },
+    /// The stream has no record at which it could be truncated so.
+    #[error(
+        "the stream cannot be truncated after record {asked}: it has the records {first} to {last}"
+    )]
+    Truncation {
+        /// The sequence after which all records were to be removed.
+        asked: u64,
+        /// The first record of the stream.
+        first: u64,
+        /// The last one.
+        last: u64,
+    },
+    /// The file `truncation.pending` is not one that this stream's writer has left. Nothing was changed.
+    #[error("truncation.pending: {reason}")]
+    PendingTruncation {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The stream is damaged, and valid data follows the damage.
     #[error("{0}. Nothing was changed; salvage copies what is whole")]
     Damaged(Box<TailDamage>),

@@ -15,6 +15,7 @@ mod marks;
 mod recovery;
 mod search;
 mod segment_file;
+mod truncation;
 
 pub(crate) use end::{Body, Identity, LogEnd};
 pub use error::{OpenError, TailDamage};
@@ -22,3 +23,4 @@ pub(crate) use files::{Finished, PREPARING, Prepared, prepare, spare_name};
 pub(crate) use marks::{read_marks, reserve_mark, write_mark};
 pub(crate) use recovery::recover;
 pub(crate) use segment_file::{SegmentFile, WRITE_SLOTS};
+pub(crate) use truncation::{complete_truncation, prepare_truncation};

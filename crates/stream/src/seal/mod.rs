@@ -35,7 +35,7 @@ use crate::format::{Algorithm, RetentionMark, SegmentHeader, StreamId, TAG_BYTES
 pub fn seal_segment(keys: Option<&SegmentKeys>, header: &mut SegmentHeader) {
     if let Some(keys) = keys {
         header.key_check = keys.key_check();
-        header.tag = keys.chunk_tag(&header.encode_untagged(), &[]);
+        header.tag = segment_tag(keys, header);
     }
 }
 
@@ -51,20 +51,21 @@ pub fn check_segment(keys: &SegmentKeys, header: &SegmentHeader) -> Result<(), S
         // tells the two apart.
         let mut expected = *header;
         expected.key_check = keys.key_check();
-        return if is_same(
-            &keys.chunk_tag(&expected.encode_untagged(), &[]),
-            &header.tag,
-        ) {
+        return if is_same(&segment_tag(keys, &expected), &header.tag) {
             Err(SegmentFault::Tampered)
         } else {
             Err(SegmentFault::WrongKey)
         };
     }
-    if is_same(&keys.chunk_tag(&header.encode_untagged(), &[]), &header.tag) {
+    if is_same(&segment_tag(keys, header), &header.tag) {
         Ok(())
     } else {
         Err(SegmentFault::Tampered)
     }
+}
+
+fn segment_tag(keys: &SegmentKeys, header: &SegmentHeader) -> Tag {
+    keys.chunk_tag(&header.encode_untagged(), &header.encode_truncation())
 }
 
 /// Why a segment header is not the one that was written.

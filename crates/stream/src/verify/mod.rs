@@ -24,7 +24,9 @@ use crate::{
     storage::{Access, Storage},
 };
 
-pub use report::{Damage, DamageKind, Progress, VerifyError, VerifyReport};
+pub use report::{
+    Damage, DamageKind, Progress, TRUNCATIONS_LISTED_MAX, Truncated, VerifyError, VerifyReport,
+};
 use verify_pass::VerifyPass;
 
 /// The options of a check.
@@ -297,5 +299,6 @@ fn header_before(chunk: &ChunkHeader, number: u64, segment_bytes: u64) -> Segmen
         previous: chunk.previous,
         key_check: [0; 32],
         tag: [0; TAG_BYTES],
+        truncation: None,
     }
 }

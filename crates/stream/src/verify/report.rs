@@ -5,7 +5,7 @@ use std::{fmt, io};
 use thiserror::Error;
 
 use crate::{
-    format::{Algorithm, FormatError, SealUnit, StreamId},
+    format::{Algorithm, FormatError, SealUnit, StreamId, Truncation},
     head::Head,
 };
 
@@ -50,10 +50,41 @@ pub struct VerifyReport {
     pub epoch: u64,
     /// The end of the last whole chunk.
     pub head: Option<Head>,
+    /// The truncations that the stream's segments show, oldest first; at most [`TRUNCATIONS_LISTED_MAX`]. A truncation
+    /// is no damage.
+    pub truncations: Vec<Truncated>,
+    /// The number of truncations.
+    pub truncation_count: u64,
     /// The damages, in the order of the files; at most as many as the options allow.
     pub damages: Vec<Damage>,
     /// The number of damages.
     pub damage_count: u64,
+}
+
+/// The most truncations that a report lists.
+pub const TRUNCATIONS_LISTED_MAX: usize = 1_000;
+
+/// A truncation, as the segment that was begun after it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated {
+    /// The number of that segment.
+    pub segment: u64,
+    /// The last record that was kept and the highest that was removed.
+    pub records: Truncation,
+    /// When it took place, in nanoseconds since 1970.
+    pub time_ns: u64,
+}
+
+impl fmt::Display for Truncated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Truncation { kept, removed } = self.records;
+        let segment = self.segment;
+        write!(
+            f,
+            "truncated: records {} to {removed} were removed before segment {segment}",
+            kept + 1
+        )
+    }
 }
 
 impl VerifyReport {

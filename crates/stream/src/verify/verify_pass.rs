@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     VerifyOptions, is_near_end,
-    report::{Damage, DamageKind, VerifyReport},
+    report::{Damage, DamageKind, TRUNCATIONS_LISTED_MAX, Truncated, VerifyReport},
 };
 
 /// A stretch of a segment that does not hold what must come next.
@@ -58,6 +58,8 @@ impl VerifyPass {
                 last_record: 0,
                 epoch: identity.epoch,
                 head: None,
+                truncations: Vec::new(),
+                truncation_count: 0,
                 damages: Vec::new(),
                 damage_count: 0,
             },
@@ -258,6 +260,15 @@ impl VerifyPass {
                 SegmentFault::Tampered => "the header's tag does not match",
             };
             self.damage(DamageKind::Tamper, at, None, detail);
+        } else if let Some(records) = header.truncation {
+            self.report.truncation_count += 1;
+            if self.report.truncations.len() < TRUNCATIONS_LISTED_MAX {
+                self.report.truncations.push(Truncated {
+                    segment: number,
+                    records,
+                    time_ns: header.created_ns,
+                });
+            }
         }
         let (first, next) = (header.first_chunk, Expected::first_of(header));
         let Some(expected) = self.expected else {
@@ -323,7 +334,19 @@ impl VerifyPass {
             return;
         };
         let (sequence, last) = (head.sequence, self.report.last_record);
-        if sequence > last {
+        let removed =
+            |it: &&Truncated| (it.records.kept + 1..=it.records.removed).contains(&sequence);
+        let truncated = self.report.truncations.iter().find(removed);
+        if let Some(truncated) = truncated {
+            let detail = format!("the record {sequence} of the head: {truncated}");
+            let records = Some((sequence, sequence));
+            self.damage(
+                DamageKind::Truncated,
+                (truncated.segment, 0),
+                records,
+                detail,
+            );
+        } else if sequence > last {
             let detail = format!("the head is at record {sequence}");
             let records = Some((last + 1, sequence));
             self.damage(DamageKind::Truncated, end, records, detail);

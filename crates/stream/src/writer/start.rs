@@ -9,7 +9,10 @@ use std::{
 
 use crate::{
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, StreamId, SyncKind, segment_name},
-    log::{Identity, LogEnd, OpenError, SegmentFile, recover, reserve_mark},
+    log::{
+        Identity, LogEnd, OpenError, SegmentFile, complete_truncation, prepare_truncation, recover,
+        reserve_mark,
+    },
     seal::Secret,
     storage::{Access, Disk, Storage},
 };
@@ -40,13 +43,45 @@ impl StreamOptions {
         self.validate()?;
         let directory = format!("open the directory {}", path.display());
         let disk = Disk::create(path).map_err(OpenError::io(directory))?;
-        start(self, Arc::new(disk), Some(path.to_owned()))
+        start(self, Arc::new(disk), Some(path.to_owned()), None)
     }
 
     /// Opens the stream on any storage.
     pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamWriter, OpenError> {
         self.validate()?;
-        start(self, storage, None)
+        start(self, storage, None, None)
+    }
+
+    /// Opens the stream in a directory, and removes all records after the sequence `kept`; 0 removes all. It takes place
+    /// as a whole: if it is interrupted by a crash, the stream has all its records, or the next opening ends the removal.
+    /// It is durable when this returns. New records get the sequences after `kept`. [`verify`](crate::verify) lists it.
+    ///
+    /// Readers that are ahead of `kept` must be opened anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`OpenError::Truncation`] if the stream has fewer records, or retention has removed
+    /// the record after `kept`.
+    pub fn open_truncated(
+        &self,
+        path: impl AsRef<Path>,
+        kept: u64,
+    ) -> Result<StreamWriter, OpenError> {
+        let path = path.as_ref();
+        self.validate()?;
+        let directory = format!("open the directory {}", path.display());
+        let disk = Disk::create(path).map_err(OpenError::io(directory))?;
+        start(self, Arc::new(disk), Some(path.to_owned()), Some(kept))
+    }
+
+    /// As [`open_truncated`](Self::open_truncated), on any storage.
+    pub fn open_truncated_on(
+        &self,
+        storage: Arc<dyn Storage>,
+        kept: u64,
+    ) -> Result<StreamWriter, OpenError> {
+        self.validate()?;
+        start(self, storage, None, Some(kept))
     }
 }
 
@@ -55,6 +90,7 @@ fn start(
     options: &StreamOptions,
     storage: Arc<dyn Storage>,
     path: Option<PathBuf>,
+    kept: Option<u64>,
 ) -> Result<StreamWriter, OpenError> {
     let lock = storage.lock().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => OpenError::Locked,
@@ -62,7 +98,17 @@ fn start(
     })?;
     let secret = options.key.as_ref().map(Secret::Master);
     let asked = (options.algorithm, options.unit);
-    let recovered = recover(storage.as_ref(), secret, asked, 0)?;
+    let recover = || recover(storage.as_ref(), secret, asked, 0);
+    let mut recovered = recover()?;
+    if complete_truncation(storage.as_ref(), secret, &recovered)? {
+        recovered = recover()?;
+    }
+    if let Some(kept) = kept
+        && prepare_truncation(storage.as_ref(), secret, &recovered, kept)?
+    {
+        complete_truncation(storage.as_ref(), secret, &recovered)?;
+        recovered = recover()?;
+    }
     let stream = match &recovered.header {
         Some(header) => header.stream,
         None => new_stream_id()?,

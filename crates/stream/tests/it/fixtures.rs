@@ -126,6 +126,37 @@ fn the_whole_ones_go_on() {
 }
 
 #[test]
+fn truncated_ones_are_whole_and_show_it() {
+    each_seal(|algorithm, unit| {
+        let name = format!("truncated/{algorithm}-{unit}");
+        let memory = kept(&name);
+        let report = memory.report(None);
+        assert_eq!(found(&report), [], "{name}");
+        assert_eq!((report.segments, report.records), (2, RECORDS), "{name}");
+        let [truncated] = report.truncations[..] else {
+            panic!("{name}: {:?}", report.truncations);
+        };
+        let records = fixtures::TRUNCATION;
+        assert_eq!((truncated.segment, truncated.records), (2, records));
+        assert_eq!(salvaged(&memory).0, Vec::from_iter(1..=RECORDS));
+        let (durable, directory) = open(&name, algorithm, unit).unwrap();
+        assert_eq!(durable, RECORDS, "{name}");
+        drop(directory);
+        // Its fields are covered: by the checksum, and by the tag.
+        let mut forged = memory.clone();
+        forged.segment(2)[248] ^= 1;
+        assert_eq!(found(&forged.report(None))[0].0, DamageKind::Rot, "{name}");
+        if algorithm.is_sealed() {
+            let header = &mut forged.segment(2)[..4096];
+            let checksum = crc32c::crc32c(&header[..4092]);
+            header[4092..].copy_from_slice(&checksum.to_le_bytes());
+            let damages = found(&forged.report(None));
+            assert_eq!(damages[0].0, DamageKind::Tamper, "{name}");
+        }
+    });
+}
+
+#[test]
 fn rot_is_found() {
     let damages = [(DamageKind::Rot, 1, 8_192, Some((4, 5)))];
     check_damaged("rot", &damages, [1, 2, 3, 6, 7], &[(4, 5)]);
@@ -201,9 +232,9 @@ fn a_missing_end_is_found_by_the_head() {
 fn a_newer_version_is_refused_everywhere() {
     let newer = FormatError::Version {
         found: 2,
-        newest: 1,
+        newest: 3,
     };
-    let text = "segment 1: written in format version 2, and this program reads versions up to 1: \
+    let text = "segment 1: written in format version 2, and this program reads versions up to 3: \
                 use a newer one";
     let memory = kept("damaged/version");
     let error = memory.verify(Some(&key()), None).unwrap_err();

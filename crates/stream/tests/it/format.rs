@@ -43,14 +43,14 @@ fn a_newer_version_is_refused_by_name() {
     let mut maker = StreamMaker::new(Algorithm::None, SealUnit::Batch);
     maker.chunk(["one"]);
     let mut bytes = maker.segments()[0].clone();
-    bytes[8] = 2;
+    bytes[8] = 4;
     let checksum = crc32c::crc32c(&bytes[..ALIGNMENT - 4]);
     bytes[ALIGNMENT - 4..ALIGNMENT].copy_from_slice(&checksum.to_le_bytes());
     assert_eq!(
         SegmentHeader::decode(&bytes),
         Err(FormatError::Version {
-            found: 2,
-            newest: 1
+            found: 4,
+            newest: 3
         })
     );
     bytes[ALIGNMENT + 4] = 2;

@@ -19,6 +19,7 @@ mod simulated_disk;
 mod stream_actor;
 #[path = "../support/mod.rs"]
 mod support;
+mod truncation;
 mod user_code;
 mod verify_bits;
 mod verify_tampering;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
 use freeboard_stream::format::{
-    ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, SealUnit, StreamId, segment_name,
+    ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, SealUnit, StreamId, Truncation, segment_name,
 };
 
 use super::{StreamMaker, memory::Memory};
@@ -23,8 +23,12 @@ pub(crate) fn payload(sequence: u64) -> Vec<u8> {
 
 /// The folder of a kept stream.
 pub(crate) fn folder(name: &str) -> PathBuf {
-    let kept = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1");
-    kept.join(name)
+    let version = match name.split_once('/') {
+        Some(("truncated", _)) => "v3",
+        _ => "v1",
+    };
+    let kept = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    kept.join(version).join(name)
 }
 
 /// The files of a kept stream.
@@ -53,6 +57,23 @@ fn of(stream: StreamId, algorithm: Algorithm, unit: SealUnit) -> StreamMaker {
     maker
 }
 
+/// The truncation of the truncated ones.
+pub(crate) const TRUNCATION: Truncation = Truncation {
+    kept: 4,
+    removed: 9,
+};
+
+/// A stream of which the records 5 to 9 were removed, which divided a chunk. The records 5 to 7 were appended again.
+fn cut(algorithm: Algorithm, unit: SealUnit) -> StreamMaker {
+    let mut maker = StreamMaker::of(StreamId(*b"a stream was cut"), algorithm, unit);
+    maker.chunk((1..=3).map(payload));
+    maker.epoch = 2;
+    maker.truncation = Some(TRUNCATION);
+    maker.segment().chunk([payload(4)]);
+    maker.chunk((5..=RECORDS).map(payload));
+    maker
+}
+
 /// A stream of as many segments of one chunk of two records.
 fn row(segments: u64, unit: SealUnit) -> StreamMaker {
     let mut maker = StreamMaker::of(StreamId(*b"a row of records"), Algorithm::Blake3, unit);
@@ -70,6 +91,8 @@ pub(crate) fn all() -> BTreeMap<String, Memory> {
         for unit in [SealUnit::Record, SealUnit::Batch] {
             let name = format!("whole/{algorithm}-{unit}");
             streams.insert(name, Memory::of(whole(algorithm, unit).segments()));
+            let name = format!("truncated/{algorithm}-{unit}");
+            streams.insert(name, Memory::of(cut(algorithm, unit).segments()));
         }
     }
     let damaged = [

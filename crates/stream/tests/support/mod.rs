@@ -19,7 +19,7 @@ use std::{
 use freeboard_stream::{
     format::{
         ALIGNMENT, Algorithm, ChunkHeader, HeadsSum, SealUnit, SegmentHeader, StreamId, SyncKind,
-        TAG_BYTES, Tag, write_record,
+        TAG_BYTES, Tag, Truncation, write_record,
     },
     seal::{MasterKey, Ratchet, seal_chunk, seal_segment},
 };
@@ -60,6 +60,8 @@ pub(crate) struct StreamMaker {
     pub(crate) epoch: u64,
     pub(crate) time_ns: u64,
     pub(crate) is_recycled: bool,
+    /// Of the segment that is begun next.
+    pub(crate) truncation: Option<Truncation>,
     ratchet: Option<Ratchet>,
     previous: Tag,
     next_chunk: u64,
@@ -83,6 +85,7 @@ impl StreamMaker {
             epoch: 1,
             time_ns: 1_700_000_000_000_000_000,
             is_recycled: false,
+            truncation: None,
             ratchet: algorithm.is_sealed().then(ratchet),
             previous: [0; TAG_BYTES],
             next_chunk: 1,
@@ -131,6 +134,7 @@ impl StreamMaker {
             previous: self.previous,
             key_check: [0; 32],
             tag: [0; TAG_BYTES],
+            truncation: self.truncation.take(),
         };
         let keys = self.ratchet.as_ref().map(Ratchet::keys);
         seal_segment(keys.as_ref(), &mut header);
