@@ -37,6 +37,12 @@ impl Marks {
     /// The log server itself wrote it.
     pub const OWN: Self = Self(8);
 
+    /// No mark.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(0)
+    }
+
     /// All marks of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {

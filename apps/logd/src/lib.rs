@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod frame;
+pub mod parse;
 mod priority;
 mod record;
 mod source;
