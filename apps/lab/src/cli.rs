@@ -12,7 +12,7 @@ use crate::{
     load::{EchoArgs, LoadArgs},
     report::AllArgs,
     ring::RingArgs,
-    serve::{FetcherArgs, ProxyArgs, ServeHttpArgs},
+    serve::{FetcherArgs, LogdArgs, ProxyArgs, ServeHttpArgs},
     stream::Tool,
     streams::StreamsArgs,
     top::TopArgs,
@@ -92,6 +92,13 @@ pub(crate) enum Command {
     #[command(after_help = FETCHER_EXAMPLES)]
     Fetcher(Box<FetcherArgs>),
 
+    /// Takes log lines from many clients into a stream, until Ctrl-C
+    ///
+    /// Lines of severity error or above pass warnings, these pass notices and informational lines, and these pass debug
+    /// lines. A client whose lines the disk cannot take yet is not read until it can.
+    #[command(after_help = LOGD_EXAMPLES)]
+    Logd(Box<LogdArgs>),
+
     /// Shows a board in this terminal: workers, actors, streams, I/O, Redis, caches
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArgs),
@@ -111,6 +118,17 @@ Examples:
 
 Exit codes: 0 drained; 1 notifications were cut off after 10 s, and come again to others; 2 bad usage, a RabbitMQ
 or MariaDB that cannot be reached, or the port is in use. A Redis may come later: until then /healthz says so.";
+
+const LOGD_EXAMPLES: &str = "\
+Examples:
+  freeboard logd LOG --tcp 127.0.0.1:1514
+  logger -n 127.0.0.1 -P 1514 -T 'hello from logger'
+      a line; with -p user.err a more urgent one
+  freeboard logd LOG --tcp 127.0.0.1:1514 --key-file ~/log.key
+      sealed: a later change of the log is found
+
+Exit codes: 0 all accepted lines are durable; 1 some were cut off after 10 s; 2 bad usage, the address is in use, or
+another process has the stream open.";
 
 const BOARD_EXAMPLES: &str = "\
 Examples:

@@ -89,6 +89,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Board(args)) => board::board(&args, &cli.board, &interrupt),
         Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),
         Some(Command::Fetcher(args)) => serve::fetcher(&args, &interrupt),
+        Some(Command::Logd(args)) => serve::logd(&args, &interrupt),
         Some(Command::Top(args)) => top::top(&args, &interrupt),
         Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),
     }

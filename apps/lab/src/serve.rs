@@ -1,8 +1,9 @@
 //! Services until Ctrl-C: `freeboard serve-http` and `freeboard proxy`, those of scene eager, and
-//! `freeboard fetcher`, that of scene fetch.
+//! `freeboard fetcher`, that of scene fetch, and `freeboard logd`.
 
 mod fetcher;
 mod http;
+mod logd;
 mod metrics;
 mod proxy;
 
@@ -27,6 +28,7 @@ use crate::{
 
 pub(crate) use fetcher::{FetcherArgs, fetcher};
 pub(crate) use http::{ServeHttpArgs, serve_http};
+pub(crate) use logd::{LogdArgs, logd};
 pub(crate) use proxy::{ProxyArgs, proxy};
 
 /// How long connections may take to end after Ctrl-C.

@@ -1,6 +1,12 @@
 //! The lines of one read, as one message.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU32, Ordering},
+    },
+};
 
 use bytes::Bytes;
 
@@ -84,22 +90,35 @@ pub struct Line {
 }
 
 /// Called once the batch is durable in every sink that can say so (`true`), or was shed (`false`).
-type Done = Box<dyn FnOnce(bool) + Send + Sync>;
+pub type Done = Box<dyn FnOnce(bool) + Send + Sync>;
 
 /// The lines of one read that belong to one severity group.
 ///
-/// A batch that is dropped without [`Batch::taken`] counts its lines as shed.
+/// It travels as an `Arc`: each sink that takes it says so with [`Batch::note_taken`] and drops its reference. If the last
+/// reference is dropped and a sink has not taken it, its lines count as shed.
 pub struct Batch {
     source: Arc<Source>,
     group: Group,
     received_ns: u64,
     text: Bytes,
-    lines: Box<[Line]>,
+    lines: Vec<Line>,
     /// The bytes of its lines.
     bytes: u64,
-    outcome: Option<Shed>,
+    /// One of the constants below.
+    stage: AtomicU8,
+    /// Sinks that have not taken it.
+    untaken: AtomicU32,
+    /// A [`Shed`].
+    reason: AtomicU8,
     done: Option<Done>,
 }
+
+/// It waits in a dam or in the writer's mailbox; its source may evict it.
+const QUEUED: u8 = 0;
+/// The writer has it.
+const CLAIMED: u8 = 1;
+/// Its source has shed it.
+const EVICTED: u8 = 2;
 
 impl Batch {
     /// Where it came from.
@@ -122,8 +141,16 @@ impl Batch {
 
     /// Its lines with their text, in order.
     pub fn lines(&self) -> impl ExactSizeIterator<Item = (&Line, &[u8])> {
+        self.lines_from(0)
+    }
+
+    /// The lines from this index on.
+    ///
+    /// # Panics
+    /// There are fewer lines.
+    pub fn lines_from(&self, index: usize) -> impl ExactSizeIterator<Item = (&Line, &[u8])> {
         let text = &self.text;
-        self.lines
+        self.lines[index..]
             .iter()
             .map(move |line| (line, &text[line.at as usize..][..line.bytes as usize]))
     }
@@ -146,23 +173,75 @@ impl Batch {
         self.bytes
     }
 
-    /// The reason that is counted if the batch is dropped without [`Batch::taken`]; [`Shed::Full`] at first.
-    pub fn set_reason(&mut self, reason: Shed) {
-        self.outcome = Some(reason);
+    /// What it takes in memory, in bytes: its text, and the descriptions of its lines.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        (self.text.len() + self.lines.capacity() * size_of::<Line>() + size_of::<Self>()) as u64
     }
 
-    /// All sinks have taken it.
-    pub fn taken(mut self) {
-        self.outcome = None;
+    /// Whether somebody waits until it is durable. A sink then keeps its reference until it is.
+    #[must_use]
+    pub const fn wants_durable(&self) -> bool {
+        self.done.is_some()
+    }
+
+    /// Sets the reason that is counted if a sink does not take it; [`Shed::Full`] at first.
+    pub fn set_reason(&self, reason: Shed) {
+        // Ordering: Relaxed: the last reference orders it, as `untaken`.
+        self.reason.store(reason as u8, Ordering::Relaxed);
+    }
+
+    /// A sink has taken it.
+    pub fn note_taken(&self) {
+        // Ordering: Relaxed: the drop of the last reference comes after that of this one.
+        self.untaken.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A sink that had taken it has lost it: it does not become durable.
+    pub fn note_lost(&self) {
+        self.set_reason(Shed::SinkFailed);
+        self.untaken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The writer takes it, for so many sinks; `false` if its source has shed it.
+    pub(crate) fn claim(&self, sinks: u32) -> bool {
+        self.untaken.store(sinks, Ordering::Relaxed);
+        // Ordering: Relaxed: the exchange decides, and guards no other memory.
+        let claimed = (Ordering::Relaxed, Ordering::Relaxed);
+        self.stage
+            .compare_exchange(QUEUED, CLAIMED, claimed.0, claimed.1)
+            .is_ok()
+    }
+
+    /// Its source sheds it, unless the writer has it.
+    pub(crate) fn evict(&self) {
+        let evicted = (Ordering::Relaxed, Ordering::Relaxed);
+        let exchanged = self
+            .stage
+            .compare_exchange(QUEUED, EVICTED, evicted.0, evicted.1);
+        if exchanged.is_ok() {
+            self.source
+                .release(self.len() as u64, self.bytes, Some(Shed::Full));
+        }
+    }
+
+    /// Whether its source may still shed it.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.stage.load(Ordering::Relaxed) == QUEUED
     }
 }
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        self.source
-            .release(self.lines.len() as u64, self.bytes, self.outcome);
+        let is_taken = *self.untaken.get_mut() == 0;
+        if *self.stage.get_mut() != EVICTED {
+            let reason = Shed::ALL[usize::from(*self.reason.get_mut())];
+            let shed = (!is_taken).then_some(reason);
+            self.source
+                .release(self.lines.len() as u64, self.bytes, shed);
+        }
         if let Some(done) = self.done.take() {
-            done(self.outcome.is_none());
+            done(is_taken);
         }
     }
 }
@@ -184,6 +263,8 @@ pub struct BatchBuilder {
     group: Group,
     lines: Vec<Line>,
     bytes: u64,
+    /// The number of lines of the batch before: the next one has about as many.
+    expected: usize,
 }
 
 impl BatchBuilder {
@@ -194,13 +275,25 @@ impl BatchBuilder {
             group,
             lines: Vec::new(),
             bytes: 0,
+            expected: 0,
         }
     }
 
     /// Adds a line of the text that [`BatchBuilder::build`] gets.
+    #[inline]
     pub fn push(&mut self, line: Line) {
+        if self.lines.capacity() == 0 {
+            self.lines
+                .reserve_exact(self.expected + self.expected / 8 + 1);
+        }
         self.bytes += u64::from(line.bytes);
         self.lines.push(line);
+    }
+
+    /// Whether it has no lines.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 
     /// The batch, and an empty builder; `None` without lines. Its lines count as accepted.
@@ -214,25 +307,28 @@ impl BatchBuilder {
         source: &Arc<Source>,
         received_ns: u64,
         text: &Bytes,
-        done: Option<Box<dyn FnOnce(bool) + Send + Sync>>,
-    ) -> Option<Batch> {
+        done: Option<Done>,
+    ) -> Option<Arc<Batch>> {
         if self.lines.is_empty() {
             return None;
         }
         let is_inside = |line: &Line| line.at as usize + line.bytes as usize <= text.len();
         assert!(self.lines.iter().all(is_inside), "a line is inside");
-        let lines = std::mem::take(&mut self.lines).into_boxed_slice();
+        self.expected = self.lines.len();
+        let lines = std::mem::take(&mut self.lines);
         let bytes = std::mem::take(&mut self.bytes);
         source.accept(lines.len() as u64, bytes);
-        Some(Batch {
+        Some(Arc::new(Batch {
             source: Arc::clone(source),
             group: self.group,
             received_ns,
             text: text.clone(),
             lines,
             bytes,
-            outcome: Some(Shed::Full),
+            stage: AtomicU8::new(QUEUED),
+            untaken: AtomicU32::new(1),
+            reason: AtomicU8::new(Shed::Full as u8),
             done,
-        })
+        }))
     }
 }

@@ -17,13 +17,27 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod config;
 pub mod frame;
+mod input;
+mod lanes;
 pub mod parse;
 mod priority;
 mod record;
+mod room;
+mod server;
+mod sink;
 mod source;
+mod sync;
+mod writer;
 
-pub use batch::{Batch, BatchBuilder, Format, Line, Marks};
+pub use batch::{Batch, BatchBuilder, Done, Format, Line, Marks};
+pub use config::{Config, GroupConfig, Policy, TcpConfig};
+pub use frame::Framing;
+pub use input::{Fed, Intake, received_now_ns};
+pub use lanes::LaneError;
 pub use priority::{Facility, Group, Priority, Severity};
 pub use record::{LogRecord, RecordError, SOURCE_NAME_BYTES_MAX};
+pub use server::{Server, ServerHandle, StartError, StopReport};
+pub use sink::{OpenSink, PANICS_MAX, Sink, SinkConfig, SinkError, SinkGauge, StreamSinkConfig};
 pub use source::{Shed, Source, SourceBound};

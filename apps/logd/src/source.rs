@@ -2,25 +2,39 @@
 
 use std::sync::{
     Arc,
+    // Not those of `sync`: they only count.
     atomic::{AtomicU64, Ordering},
 };
 
+use crate::{SOURCE_NAME_BYTES_MAX, room::Room};
+
+pub use crate::room::SourceBound;
+
 /// Why a line reached no sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Shed {
-    /// The lane's policy dropped it: the reservoir was full.
+    /// The policy of its group dropped it: the source was at its bound, or the reservoir was full.
     Full,
-    /// The lane samples under pressure, and this line was not in the sample.
+    /// Its group samples under pressure, and this line was not in the sample.
     Sampled,
     /// It repeats the line before, and was counted there instead.
     Repeated,
     /// A sink failed for good.
     SinkFailed,
+    /// The server stopped before the sinks took it.
+    Stopped,
 }
 
 impl Shed {
     /// All reasons.
-    pub const ALL: [Self; 4] = [Self::Full, Self::Sampled, Self::Repeated, Self::SinkFailed];
+    pub const ALL: [Self; 5] = [
+        Self::Full,
+        Self::Sampled,
+        Self::Repeated,
+        Self::SinkFailed,
+        Self::Stopped,
+    ];
 
     /// Its name in metrics and summaries.
     #[must_use]
@@ -30,25 +44,7 @@ impl Shed {
             Self::Sampled => "sampled",
             Self::Repeated => "repeated",
             Self::SinkFailed => "sink_failed",
-        }
-    }
-}
-
-/// What one source may have in memory: accepted and not yet taken by the sinks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourceBound {
-    /// In lines.
-    pub lines: u64,
-    /// In bytes.
-    pub bytes: u64,
-}
-
-impl Default for SourceBound {
-    /// Some milliseconds of a fast sink, so that one source delays the others by no more.
-    fn default() -> Self {
-        Self {
-            lines: 4_096,
-            bytes: 1 << 20,
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -59,28 +55,23 @@ impl Default for SourceBound {
 #[derive(Debug)]
 pub struct Source {
     name: Box<str>,
-    bound: SourceBound,
-    held_lines: AtomicU64,
-    held_bytes: AtomicU64,
+    room: Room,
     accepted: AtomicU64,
     taken: AtomicU64,
     shed: [AtomicU64; Shed::ALL.len()],
 }
 
 impl Source {
-    /// A source that has sent nothing yet. The name is cut at [`SOURCE_NAME_BYTES_MAX`](crate::SOURCE_NAME_BYTES_MAX)
-    /// bytes.
+    /// A source that has sent nothing yet. The name is cut at [`SOURCE_NAME_BYTES_MAX`] bytes.
     #[must_use]
     pub fn new(name: &str, bound: SourceBound) -> Arc<Self> {
-        let mut end = name.len().min(crate::SOURCE_NAME_BYTES_MAX);
+        let mut end = name.len().min(SOURCE_NAME_BYTES_MAX);
         while !name.is_char_boundary(end) {
             end -= 1;
         }
         Arc::new(Self {
             name: name[..end].into(),
-            bound,
-            held_lines: AtomicU64::new(0),
-            held_bytes: AtomicU64::new(0),
+            room: Room::new(bound),
             accepted: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             shed: Default::default(),
@@ -93,33 +84,32 @@ impl Source {
         &self.name
     }
 
-    /// Whether it may send more: it holds less than its bound. The batch that passes the bound is the last one.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        // Ordering: Relaxed: only the source itself adds; a stale value makes it wait for the wake-up that follows.
-        self.held_lines.load(Ordering::Relaxed) < self.bound.lines
-            && self.held_bytes.load(Ordering::Relaxed) < self.bound.bytes
+    /// Its bound, and the wake-up.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
     }
 
     pub(crate) fn accept(&self, lines: u64, bytes: u64) {
-        // Ordering: Relaxed: counters.
+        // Ordering: Relaxed: a counter, as below.
         self.accepted.fetch_add(lines, Ordering::Relaxed);
-        self.held_lines.fetch_add(lines, Ordering::Relaxed);
-        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.room.add(lines, bytes);
+    }
+
+    /// Counts lines that are shed as soon as they are accepted.
+    pub(crate) fn refuse(&self, lines: u64, reason: Shed) {
+        self.accepted.fetch_add(lines, Ordering::Relaxed);
+        self.shed[reason as usize].fetch_add(lines, Ordering::Relaxed);
     }
 
     pub(crate) fn release(&self, lines: u64, bytes: u64, shed: Option<Shed>) {
         let counter = shed.map_or(&self.taken, |shed| &self.shed[shed as usize]);
-        // Ordering: Relaxed: counters.
         counter.fetch_add(lines, Ordering::Relaxed);
-        self.held_lines.fetch_sub(lines, Ordering::Relaxed);
-        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.room.remove(lines, bytes);
     }
 
     /// Lines accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
-        // Ordering: Relaxed: a counter, as below.
         self.accepted.load(Ordering::Relaxed)
     }
 
@@ -138,6 +128,6 @@ impl Source {
     /// Lines in memory.
     #[must_use]
     pub fn held(&self) -> u64 {
-        self.held_lines.load(Ordering::Relaxed)
+        self.room.lines()
     }
 }

@@ -53,6 +53,7 @@ pub struct DamBuilder<M> {
     bound: ReservoirBound,
     overload: Overload,
     weigh: fn(&M) -> u64,
+    lane: usize,
 }
 
 impl<M> fmt::Debug for DamBuilder<M> {
@@ -62,6 +63,7 @@ impl<M> fmt::Debug for DamBuilder<M> {
             .field("rule", &self.rule)
             .field("bound", &self.bound)
             .field("overload", &self.overload)
+            .field("lane", &self.lane)
             .finish_non_exhaustive()
     }
 }
@@ -73,6 +75,7 @@ impl<M: Message> DamBuilder<M> {
             bound: ReservoirBound::default(),
             overload: Overload::Wait,
             weigh: |_| size_of::<M>() as u64,
+            lane: 0,
         }
     }
 
@@ -92,6 +95,13 @@ impl<M: Message> DamBuilder<M> {
     /// The weight of a message in bytes; default: the size of its type.
     pub fn weigh(mut self, weigh: fn(&M) -> u64) -> Self {
         self.weigh = weigh;
+        self
+    }
+
+    /// The receiver's lane that messages are forwarded to; default 0. Several dams may stand in front of one actor, one
+    /// for each of its lanes. If the receiver has no such lane, the dam stops, as if the receiver had terminated.
+    pub fn lane(mut self, lane: usize) -> Self {
+        self.lane = lane;
         self
     }
 
@@ -125,6 +135,7 @@ impl<M: Message> DamBuilder<M> {
             bound: self.bound,
             overload: self.overload,
             weigh: self.weigh,
+            lane: self.lane,
             gauge: DamGauge::of(line.clone()),
             line,
             credit: 0,
@@ -242,6 +253,7 @@ pub struct Dam<M: Message> {
     bound: ReservoirBound,
     overload: Overload,
     weigh: fn(&M) -> u64,
+    lane: usize,
     line: Option<Arc<CreditLine>>,
     /// Credit taken from the line and not spent yet.
     credit: u64,
@@ -301,7 +313,7 @@ impl<M: Message> Dam<M> {
                 if self.receiver.depth() > threshold && self.receiver.is_alive() {
                     return Err((kept(msg), Passage::Barred));
                 }
-                self.receiver.try_tell(msg)
+                self.receiver.try_tell_lane(self.lane, msg)
             }
             (Rule::Credit { .. } | Rule::Adaptive(_), Some(line)) => {
                 if self.credit == 0 {
@@ -312,7 +324,8 @@ impl<M: Message> Dam<M> {
                 }
                 // Spent in any case: a refused message's receipt gives it back to the line.
                 self.credit -= 1;
-                self.receiver.try_tell_with_receipt(msg, Receipt::of(line))
+                self.receiver
+                    .try_tell_with_receipt(self.lane, msg, Receipt::of(line))
             }
             (Rule::Credit { .. } | Rule::Adaptive(_), None) => {
                 unreachable!("a credit dam has a line")

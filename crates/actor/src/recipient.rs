@@ -19,7 +19,12 @@ use crate::{core_ref::CoreRef, reserve::Reservation, waiters::WaitKey};
 
 trait Receiver<M: Message>: Send + Sync {
     fn offer(&self, lane: usize, msg: M, on_full: OnFull) -> Result<(), TellError<M>>;
-    fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>>;
+    fn try_tell_with_receipt(
+        &self,
+        lane: usize,
+        msg: M,
+        receipt: Receipt,
+    ) -> Result<(), TellError<M>>;
     fn tell_or_log(&self, msg: M);
     fn send(&self, msg: M) -> RecipientSendFuture<M>;
     fn core(&self) -> &Core;
@@ -34,13 +39,18 @@ impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
         self.offer(lane, msg, NoReply, on_full)
     }
 
-    fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>> {
+    fn try_tell_with_receipt(
+        &self,
+        lane: usize,
+        msg: M,
+        receipt: Receipt,
+    ) -> Result<(), TellError<M>> {
         let receipt = receipt.with_deadline_of::<A>();
         if receipt.is_timed() {
             let receipt = Metered(TimedReceipt::now(receipt));
-            return self.offer(0, msg, receipt, OnFull::GiveBack);
+            return self.offer(lane, msg, receipt, OnFull::GiveBack);
         }
-        self.offer(0, msg, receipt, OnFull::GiveBack)
+        self.offer(lane, msg, receipt, OnFull::GiveBack)
     }
 
     fn tell_or_log(&self, msg: M) {
@@ -104,16 +114,25 @@ impl<M: Message> Recipient<M> {
     /// # Errors
     /// As there.
     pub fn try_tell(&self, msg: M) -> Result<(), TellError<M>> {
-        self.receiver.offer(0, msg, OnFull::GiveBack)
+        self.try_tell_lane(0, msg)
+    }
+
+    /// As [`ActorRef::try_tell_lane`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>> {
+        self.receiver.offer(lane, msg, OnFull::GiveBack)
     }
 
     /// The receipt is dropped once the message was handled or shed.
     pub(crate) fn try_tell_with_receipt(
         &self,
+        lane: usize,
         msg: M,
         receipt: Receipt,
     ) -> Result<(), TellError<M>> {
-        self.receiver.try_tell_with_receipt(msg, receipt)
+        self.receiver.try_tell_with_receipt(lane, msg, receipt)
     }
 
     /// As [`ActorRef::send`], in a box.

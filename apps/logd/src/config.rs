@@ -1,0 +1,91 @@
+//! The settings of a log server.
+
+use std::{net::SocketAddr, num::NonZeroU32, time::Duration};
+
+use freeboard::flow::ReservoirBound;
+
+use crate::{frame::Framing, priority::Group, sink::SinkConfig, source::SourceBound};
+
+/// What happens to the lines of a group that the sinks cannot take yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The source waits: it is not read while it is at its bound.
+    Wait,
+    /// A source at its bound sheds its oldest lines, and a full reservoir the oldest of all.
+    DropOldest,
+    /// One line of so many is kept while the source or the reservoir is more than half full; at the bound, none.
+    Sample(NonZeroU32),
+    /// A line that repeats the line before it is counted instead of written. Other lines wait.
+    Coalesce,
+}
+
+/// The settings of a severity group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// Its policy.
+    pub policy: Policy,
+    /// The bound of its reservoir, of all sources together; a message is a batch.
+    pub reservoir: ReservoirBound,
+}
+
+/// An address that is listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpConfig {
+    /// The address; port 0 takes any free port.
+    pub address: SocketAddr,
+    /// How lines are told apart.
+    pub framing: Framing,
+}
+
+/// The settings of a log server.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// TCP inputs.
+    pub tcp: Vec<TcpConfig>,
+    /// Settings of the groups, by their number.
+    pub groups: [GroupConfig; Group::ALL.len()],
+    /// What a source may have in memory.
+    pub source: SourceBound,
+    /// Longer lines are cut into several records, in bytes.
+    pub line_bytes_max: usize,
+    /// The most connections open at once, of each input; further ones wait.
+    pub connections_max: usize,
+    /// A connection is closed after so long without a byte while it is read; `None`: never.
+    pub idle_time: Option<Duration>,
+    /// Time between two lines of the server's own about lines that were shed.
+    pub summary_interval: Duration,
+    /// How long a repeated line may be counted before "last message repeated" is written.
+    pub repeat_time: Duration,
+    /// Where lines go; at least one.
+    pub sinks: Vec<SinkConfig>,
+}
+
+impl Config {
+    /// The default settings, without an input, with these sinks.
+    #[must_use]
+    pub fn new(sinks: Vec<SinkConfig>) -> Self {
+        let group = |policy| GroupConfig {
+            policy,
+            reservoir: ReservoirBound {
+                messages: 65_536,
+                bytes: 64 << 20,
+            },
+        };
+        Self {
+            tcp: Vec::new(),
+            groups: [
+                group(Policy::Wait),
+                group(Policy::Wait),
+                group(Policy::Wait),
+                group(Policy::DropOldest),
+            ],
+            source: SourceBound::default(),
+            line_bytes_max: 64 << 10,
+            connections_max: 16_384,
+            idle_time: None,
+            summary_interval: Duration::from_secs(10),
+            repeat_time: Duration::from_secs(10),
+            sinks,
+        }
+    }
+}

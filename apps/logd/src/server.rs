@@ -1,0 +1,296 @@
+//! The server: starts its parts, and stops them from the inputs to the sinks.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    net::SocketAddr,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use freeboard::{
+    ActorRef, DamGauge, SpawnError, System,
+    net::{
+        poller::Poller,
+        tcp::{BindError, Listener},
+    },
+};
+
+use crate::{
+    config::Config,
+    input::tcp,
+    lanes::{LaneError, Lanes},
+    priority::Group,
+    sink::{SinkActor, SinkError, SinkGauge},
+    source::Source,
+    writer::{self, Writer},
+};
+
+/// A server could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A setting is out of range.
+    #[error("{0}")]
+    Config(String),
+    /// A sink could not be opened.
+    #[error("the sink {name}: {error}")]
+    Sink {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: SinkError,
+    },
+    /// A reservoir is out of range.
+    #[error("{0}")]
+    Lane(#[from] LaneError),
+    /// An address cannot be listened on.
+    #[error("{0}")]
+    Bind(#[from] BindError),
+    /// An actor could not be spawned.
+    #[error("{0}")]
+    Spawn(#[from] SpawnError),
+}
+
+/// The sources that are open.
+#[derive(Debug, Default)]
+struct Sources {
+    next: u64,
+    open: HashMap<u64, Arc<Source>>,
+}
+
+/// What all parts share.
+struct Shared {
+    config: Config,
+    lanes: Lanes,
+    sources: Mutex<Sources>,
+    /// Signalled when a source has closed.
+    closed: Condvar,
+}
+
+impl Shared {
+    fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an input needs of a server. Cheap to clone.
+#[derive(Clone)]
+pub struct ServerHandle(Arc<Shared>);
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ServerHandle")
+    }
+}
+
+impl ServerHandle {
+    /// Its settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.0.lanes
+    }
+
+    pub(crate) fn open_source(&self, name: &str) -> OpenSource {
+        let source = Source::new(name, self.0.config.source);
+        let mut sources = self.0.sources();
+        sources.next += 1;
+        let number = sources.next;
+        sources.open.insert(number, source.clone());
+        OpenSource {
+            server: self.clone(),
+            source,
+            number,
+        }
+    }
+}
+
+/// A source while its input may feed it.
+pub(crate) struct OpenSource {
+    server: ServerHandle,
+    source: Arc<Source>,
+    number: u64,
+}
+
+impl OpenSource {
+    pub(crate) fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
+    pub(crate) fn server(&self) -> &ServerHandle {
+        &self.server
+    }
+}
+
+impl Drop for OpenSource {
+    fn drop(&mut self) {
+        let shared = &self.server.0;
+        let closed = shared.sources().open.remove(&self.number);
+        drop(closed);
+        shared.closed.notify_all();
+    }
+}
+
+/// How a server has stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StopReport {
+    /// Sources that did not end in time.
+    pub sources_cut: usize,
+    /// Whether the dams, the writer and the sinks were empty in time.
+    pub is_drained: bool,
+    /// Sinks that were not closed in order, with their last errors.
+    pub sinks_failed: Vec<(String, String)>,
+}
+
+impl StopReport {
+    /// Whether everything that was accepted is in the sinks, and durable where they can say so.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.sources_cut == 0 && self.is_drained && self.sinks_failed.is_empty()
+    }
+}
+
+/// A log server that runs.
+pub struct Server {
+    handle: ServerHandle,
+    listeners: Vec<Listener>,
+    writer: ActorRef<Writer>,
+    sinks: Vec<(ActorRef<SinkActor>, Arc<SinkGauge>)>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Server")
+            .field("tcp", &self.tcp_addresses())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Opens the sinks, starts the writer and the dams, and listens.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left of what was started.
+    pub fn start(system: &System, poller: &Poller, config: Config) -> Result<Self, StartError> {
+        if config.sinks.is_empty() {
+            return Err(StartError::Config("there is no sink".to_owned()));
+        }
+        let mut sinks = Vec::new();
+        for sink in &config.sinks {
+            let name = sink.name.clone();
+            let opened = (sink.open)().map_err(|error| StartError::Sink { name, error })?;
+            sinks.push((sink.clone(), opened));
+        }
+        let started = sinks
+            .into_iter()
+            .map(|(sink, opened)| SinkActor::start(system, sink, opened));
+        let sinks = started.collect::<Result<Vec<_>, _>>()?;
+        let writer = Writer::new(sinks.iter().map(|(actor, _)| actor.clone()).collect());
+        let writer = system.spawn_once(writer::lanes().name("logd.writer"), writer)?;
+        let lanes = Lanes::start(system, &writer, &config.groups)?;
+        let handle = ServerHandle(Arc::new(Shared {
+            config,
+            lanes,
+            sources: Mutex::default(),
+            closed: Condvar::new(),
+        }));
+        let mut server = Self {
+            handle,
+            listeners: Vec::new(),
+            writer,
+            sinks,
+        };
+        for &tcp in &server.handle.config().tcp {
+            match tcp::listen(system, poller, &server.handle, tcp) {
+                Ok(listener) => server.listeners.push(listener),
+                Err(error) => {
+                    server.stop(Duration::from_secs(1));
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(server)
+    }
+
+    /// What inputs need.
+    #[must_use]
+    pub fn handle(&self) -> &ServerHandle {
+        &self.handle
+    }
+
+    /// The addresses of the TCP inputs, in the order of the settings.
+    #[must_use]
+    pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// The sources that are open now.
+    #[must_use]
+    pub fn sources(&self) -> Vec<Arc<Source>> {
+        self.handle.0.sources().open.values().cloned().collect()
+    }
+
+    /// The states of the sinks, in the order of the settings.
+    #[must_use]
+    pub fn sinks(&self) -> Vec<Arc<SinkGauge>> {
+        self.sinks.iter().map(|(_, gauge)| gauge.clone()).collect()
+    }
+
+    /// The counters of the dam of a group.
+    #[must_use]
+    pub fn dam(&self, group: Group) -> DamGauge {
+        self.handle.lanes().gauge(group).clone()
+    }
+
+    /// Stops in order, and waits for up to `timeout`: closes the inputs, lets dams, writer and sinks take everything that was
+    /// accepted, and closes the sinks. It blocks the thread, so it must not be called in a handler.
+    pub fn stop(&self, timeout: Duration) -> StopReport {
+        let deadline = Instant::now() + timeout;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        for listener in &self.listeners {
+            listener.drain(left());
+        }
+        let sources_cut = self.wait_for_sources(deadline);
+        let mut is_drained = self.handle.lanes().stop(deadline);
+        self.writer.stop_gracefully();
+        if self.writer.wait_ended_until(deadline).is_none() {
+            self.writer.stop();
+            is_drained = false;
+        }
+        let mut sinks_failed = Vec::new();
+        for (actor, gauge) in &self.sinks {
+            actor.stop_gracefully();
+            if actor.wait_ended_until(deadline).is_none() {
+                actor.stop();
+                is_drained = false;
+            }
+            if !gauge.is_closed() {
+                let error = gauge.last_error();
+                let error = error.unwrap_or_else(|| "it does not end".to_owned());
+                sinks_failed.push((gauge.name().to_owned(), error));
+            }
+        }
+        StopReport {
+            sources_cut,
+            is_drained,
+            sinks_failed,
+        }
+    }
+
+    fn wait_for_sources(&self, deadline: Instant) -> usize {
+        let mut sources = self.handle.0.sources();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if sources.open.is_empty() || left.is_zero() {
+                return sources.open.len();
+            }
+            let waited = self.handle.0.closed.wait_timeout(sources, left);
+            (sources, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
