@@ -1,7 +1,7 @@
 //! The traits that users implement: [`Actor`], and [`Handler`], [`AsyncHandler`] or [`DeferredHandler`] for each message
 //! type.
 
-use std::future::Future;
+use std::{fmt, future::Future};
 
 use crate::{context::Context, deferred::Deferred, receives, reply::ReplyPort, start::BoxError};
 
@@ -188,5 +188,22 @@ pub trait DeferredHandler<M: Message>: Actor {
     #[doc(hidden)]
     unsafe fn run<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
         self.handle(msg, reply.into_deferred(), cx);
+    }
+}
+
+/// What a method with `#[handler(fail_on_err)]` returns: a trait for the compiler's error.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`fail_on_err` needs a method that returns a `Result`, not `{Self}`",
+    label = "not a `Result`"
+)]
+pub trait HandlerResult: Sized {
+    /// As [`Context::fail_on_err`].
+    fn fail_on_err<A: Actor>(self, cx: &mut Context<A>) -> Self;
+}
+
+impl<T, E: fmt::Display> HandlerResult for Result<T, E> {
+    fn fail_on_err<A: Actor>(self, cx: &mut Context<A>) -> Self {
+        cx.fail_on_err(self)
     }
 }

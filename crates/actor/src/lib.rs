@@ -166,6 +166,8 @@ mod sync {
 
 use freeboard_sched::catch_panic;
 
+#[doc(hidden)]
+pub use actor::HandlerResult;
 pub use actor::{Actor, AsyncHandler, DeferredHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};
 pub use actor_stats::{ActorDetail, ActorLatencies, ActorStats, StatsDetail};

@@ -174,7 +174,7 @@ impl Maker<'_> {
         });
         let call = quote_spanned!(at=> Self::#name(self, #(#arguments),*));
         let fails = method.options.fails_on_err;
-        let checked = |result| quote_spanned!(at=> let #reply_name = #result; #krate::Context::fail_on_err(#cx, #reply_name));
+        let checked = |result| quote_spanned!(at=> <#reply as #krate::HandlerResult>::fail_on_err(#result, #cx));
         let (handler, port, returned, body) = match method.kind {
             Kind::Plain if fails => ("Handler", None, reply.clone(), checked(call)),
             Kind::Plain => ("Handler", None, reply.clone(), call),

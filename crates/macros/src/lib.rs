@@ -69,7 +69,8 @@ use syn::{ItemImpl, parse_macro_input};
 /// for messages that exist already, such as `Terminated`.
 ///
 /// The names belong to the block: two blocks of one type take `#[handlers(prefix = CounterAdmin)]` for the second one,
-/// which then makes `CounterAdminReset` and `CounterAdminCalls`.
+/// which then makes `CounterAdminReset` and `CounterAdminCalls`. Without it the compiler reports that `CounterCalls` is
+/// defined more than once (E0428): a macro sees one block at a time.
 ///
 /// # Which methods
 ///

@@ -143,6 +143,10 @@ impl Method {
                 "`fail_on_err` is about a result that the method returns: call `cx.fail` instead";
             return Err(Error::new_spanned(&method.sig.ident, text));
         }
+        if options.fails_on_err && matches!(output, ReturnType::Default) {
+            let text = "`fail_on_err` needs a method that returns a `Result`";
+            return Err(Error::new_spanned(&method.sig.ident, text));
+        }
         let reply = reply.unwrap_or_else(|| returned(output));
         check_owned(&reply, "a reply")?;
         let name = method.sig.ident.clone();

@@ -39,6 +39,9 @@ impl Clerk {
     #[handler(fail_on_err)]
     fn deferred_result(&mut self, reply: Deferred<Result<u64, String>>) {}
 
+    #[handler(fail_on_err)]
+    fn result_of_nothing(&mut self) {}
+
     fn two_replies(&mut self, reply: Deferred<u64>, asker: Deferred<u64>) {}
 
     fn stop(&mut self) {}
