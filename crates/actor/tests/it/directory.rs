@@ -2,6 +2,9 @@
 
 use crate::common::*;
 
+/// In virtual time.
+const IDLE: Duration = Duration::from_millis(20);
+
 /// The numbers that it got since it was loaded, on top of the saved sum.
 struct Account {
     key: u64,
@@ -197,29 +200,43 @@ fn a_key_has_one_activation_for_all_senders() {
     assert_eq!(accounts.get(&3).err(), Some(DirectoryError::Closed));
 }
 
+/// A probe that replies once the sender has sent.
+fn late_probe(system: &System) -> (ActorRef<Probe>, tokio::sync::oneshot::Sender<()>) {
+    let (probe, _) = probe(system);
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    act_async(&probe, move |_| {
+        Box::pin(async move { receiver.await.expect("sent") })
+    });
+    (probe, sender)
+}
+
 #[test]
 fn an_idle_activation_is_saved_and_the_next_message_loads_it_again() {
-    let system = system();
-    let options = DirectoryOptions::new().idle_after(Duration::from_millis(20));
-    let (accounts, bank) = accounts(&system, options.name("accounts"));
-    assert_eq!(accounts.ask(&1, 5_u64).wait(), Ok(5));
-    eventually("it is idle", || bank.saved(1) == Some(5));
-    eventually("it has ended", || accounts.activations() == 0);
-    assert_eq!(block_on(accounts.send(&1, 2)), Ok(()));
-    assert_eq!(accounts.ask(&1, Sum).wait(), Ok(7));
-    let epochs = bank.0.epochs.all();
-    assert!(epochs.is_sorted() && epochs.len() >= 2, "{epochs:?}");
-    // One that works is not idle.
-    let gate = Gate::default();
-    accounts.tell(&2, gate.clone()).expect("accepted");
-    gate.wait_arrived(1);
-    let before = accounts.find(&2).expect("active");
-    eventually("others are idle", || accounts.activations() == 1);
-    assert_eq!(accounts.find(&2), Some(before));
-    gate.open();
-    let snapshot = &system.snapshot().directories[0];
-    assert!(snapshot.passivated >= 2, "{snapshot:?}");
-    assert!(render(&system.snapshot()).contains("directory=\"accounts\""));
+    testing::each_seed(0..10, |system| {
+        let options = DirectoryOptions::new().idle_after(IDLE).name("accounts");
+        let (accounts, bank) = accounts(system, options);
+        assert_eq!(accounts.ask(&1, 5_u64).wait(), Ok(5));
+        system.advance(IDLE / 2);
+        assert_eq!(accounts.activations(), 1);
+        system.advance(2 * IDLE);
+        assert_eq!((accounts.activations(), bank.saved(1)), (0, Some(5)));
+        assert_eq!(block_on(accounts.send(&1, 2)), Ok(()));
+        assert_eq!(accounts.ask(&1, Sum).wait(), Ok(7));
+        let epochs = bank.0.epochs.all();
+        assert!(epochs.is_sorted() && epochs.len() == 2, "{epochs:?}");
+        // One that works is not idle.
+        let (slow, reply) = late_probe(system);
+        accounts.tell(&2, AddTwice(4, slow)).expect("accepted");
+        let before = accounts.find(&2).expect("active");
+        system.advance(9 * IDLE);
+        assert_eq!(accounts.activations(), 1);
+        assert_eq!(accounts.find(&2), Some(before));
+        reply.send(()).expect("awaited");
+        system.advance(2 * IDLE);
+        assert_eq!((accounts.activations(), bank.saved(2)), (0, Some(4)));
+        assert_eq!(system.snapshot().directories[0].passivated, 3);
+        assert!(render(&system.snapshot()).contains("directory=\"accounts\""));
+    });
 }
 
 #[test]
@@ -516,30 +533,35 @@ fn a_dropped_system_refuses_messages_for_new_keys() {
 
 #[test]
 fn an_activation_that_awaits_makes_no_room() {
-    let system = system();
-    let options = DirectoryOptions::new()
-        .activations_max(2)
-        .at_bound(AtBound::PassivateIdle)
-        // Longer than a busy machine takes to send the ask.
-        .idle_after(Duration::from_millis(500));
-    let (accounts, _) = accounts(&system, options);
-    let (asked, gate, _) = held(&system, SpawnOptions::new());
-    let asker = accounts.get(&1).expect("free");
-    let ask = asker.ask(AskOther(accounts.clone(), asked)).timeout(LIMIT);
-    let (sender, replied) = mpsc::channel();
-    thread::spawn(move || sender.send(ask.wait()));
-    suspended(&asker);
-    assert_eq!(accounts.ask(&3, 1_u64).wait(), Ok(1));
-    eventually("the other is passivated", || accounts.activations() == 1);
-    assert_eq!(accounts.find(&1).as_ref(), Some(&asker));
-    let other = Gate::default();
-    accounts.tell(&3, other.clone()).expect("there is room");
-    other.wait_arrived(1);
-    gate.open();
-    // The activation of the key 2 would wait for the end of the asker.
-    let reply = replied.recv_timeout(LIMIT).expect("no deadlock");
-    assert!(matches!(reply, Ok(Err(AskError::Full(Sum)))), "{reply:?}");
-    other.open();
+    testing::each_seed(0..10, |system| {
+        let options = DirectoryOptions::new()
+            .activations_max(2)
+            .at_bound(AtBound::PassivateIdle)
+            .idle_after(IDLE);
+        let (accounts, _) = accounts(system, options);
+        let (slow, reply) = late_probe(system);
+        let asker = accounts.get(&1).expect("free");
+        let mut ask = asker.ask(AskOther(accounts.clone(), slow)).into_future();
+        assert!(poll_once(&mut ask, &Arc::default()).is_pending());
+        assert_eq!(accounts.ask(&3, 1_u64).wait(), Ok(1));
+        system.advance(2 * IDLE);
+        assert_eq!(accounts.activations(), 1);
+        assert_eq!(accounts.find(&1).as_ref(), Some(&asker));
+        let (other, other_reply) = late_probe(system);
+        let busy = accounts.tell(&3, AddTwice(2, other));
+        busy.expect("it has the slot of its former activation");
+        system.run_until_idle();
+        reply.send(()).expect("awaited");
+        system.run_until_idle();
+        // The activation of the key 2 would wait for the end of the asker.
+        let reply = poll_once(&mut ask, &Arc::default());
+        assert!(
+            matches!(reply, Poll::Ready(Ok(Err(AskError::Full(Sum))))),
+            "{reply:?}"
+        );
+        other_reply.send(()).expect("awaited");
+        system.run_until_idle();
+    });
 }
 
 #[test]

@@ -130,14 +130,17 @@ const ROWS: &[Row] = &[
 
 #[test]
 fn strategies_and_restart_kinds_are_those_of_otp() {
-    let system = system();
+    testing::each_seed(0..3, check_rows);
+}
+
+fn check_rows(system: &testing::TestSystem) {
     for (row, (strategy, kinds, exits, then, running)) in ROWS.iter().enumerate() {
         let log = Log::default();
         let mut supervisor = strategy().intensity(10, HOUR);
         for (id, kind) in ["a", "b", "c"].into_iter().zip(kinds) {
             supervisor = supervisor.child(log.spec(id, *kind));
         }
-        let supervisor = started(&system, supervisor);
+        let supervisor = started(system, supervisor);
         assert_eq!(log.text(), "+a +b +c");
         for (id, how) in *exits {
             exit(&child(&supervisor, id), *how);
@@ -145,7 +148,12 @@ fn strategies_and_restart_kinds_are_those_of_otp() {
             let wanted = supervisor.count_children().wait().expect("a reply");
             assert_eq!(wanted.specs, wanted.workers + wanted.supervisors);
         }
-        log.wait(format!("+a +b +c {then}").trim_end());
+        system.run_until_idle();
+        assert_eq!(
+            log.text(),
+            format!("+a +b +c {then}").trim_end(),
+            "row {row}"
+        );
         let children = supervisor.which_children().wait().expect("a reply");
         let alive = children
             .iter()
@@ -170,7 +178,7 @@ fn strategies_and_restart_kinds_are_those_of_otp() {
 /// itself."
 #[test]
 fn more_restarts_than_the_intensity_fail_the_supervisor() {
-    let system = system();
+    let system = testing::TestSystem::new(0);
     for (intensity, strategy) in [
         (0, Supervisor::one_for_one as fn() -> _),
         (2, Supervisor::one_for_all),
@@ -186,9 +194,8 @@ fn more_restarts_than_the_intensity_fail_the_supervisor() {
             assert!(supervisor.is_alive(), "round {round}");
             exit(&child(&supervisor, "a"), Panic);
             if round < intensity {
-                eventually("it is restarted", || {
-                    log.0.len() == 2 + (round as usize + 1) * 3
-                });
+                system.run_until_idle();
+                assert_eq!(log.0.len(), 2 + (round as usize + 1) * 3);
             }
         }
         assert_eq!(ended(&supervisor).reason, ExitReason::RestartLimit);
@@ -260,25 +267,23 @@ fn a_child_that_does_not_start_fails_the_supervisor_at_its_start() {
 /// A child that ends as soon as it has started is one that has started: its exit counts, not an error of the start.
 #[test]
 fn a_child_that_ends_at_once_has_started() {
-    let system = system();
-    for _ in 0..500 {
+    testing::each_seed(0..200, |system| {
         let brief = ChildSpec::new("brief", || Probe {
             on_started: Some(Box::new(Context::stop)),
             ..Probe::default()
         });
         let supervisor = Supervisor::one_for_one().child(brief.restart(Transient));
-        let supervisor = started(&system, supervisor);
-        eventually("its end is known", || {
-            let counts = supervisor.count_children().wait();
-            counts.expect("a reply").active == 0
-        });
-    }
+        let supervisor = started(system, supervisor);
+        system.run_until_idle();
+        let counts = supervisor.count_children().wait();
+        assert_eq!(counts.expect("a reply").active, 0);
+    });
 }
 
 /// A start that fails at a restart is tried again, and each attempt counts.
 #[test]
 fn a_restart_that_fails_is_tried_again_within_the_intensity() {
-    let system = system();
+    let system = testing::TestSystem::new(0);
     let log = Log::default();
     let tree = |fails| {
         let supervisor = Supervisor::rest_for_one().intensity(3, HOUR);
@@ -287,7 +292,8 @@ fn a_restart_that_fails_is_tried_again_within_the_intensity() {
     };
     let recovers = tree(1..3);
     exit(&child(&recovers, "b"), Panic);
-    log.wait("+a +b !b !b +b");
+    system.run_until_idle();
+    assert_eq!(log.text(), "+a +b !b !b +b");
     assert!(
         recovers
             .count_children()
