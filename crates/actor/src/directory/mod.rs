@@ -62,8 +62,7 @@ pub(crate) trait AnyDirectory: Send + Sync {
 /// of its own directory keeps it until the system ends.
 ///
 /// ```
-/// use std::{collections::HashMap, io, sync::Mutex};
-/// use freeboard_actor::{Activation, Actor, Context, DirectoryOptions, Handler, Store, System};
+/// use freeboard_actor::{Activation, Actor, Context, DirectoryOptions, Handler, System};
 ///
 /// struct Account { balance: u64 }
 /// struct Deposit(u64);
@@ -77,29 +76,16 @@ pub(crate) trait AnyDirectory: Send + Sync {
 ///     }
 /// }
 ///
-/// #[derive(Default)]
-/// struct Saved(Mutex<HashMap<String, u64>>);
-///
-/// impl Store<String, Account> for Saved {
-///     type Error = io::Error;
-///     fn load(&self, activation: &Activation<String>) -> io::Result<Account> {
-///         let saved = self.0.lock().unwrap();
-///         let balance = saved.get(&activation.key).copied().unwrap_or(0);
-///         Ok(Account { balance })
-///     }
-///     fn save(&self, activation: &Activation<String>, account: &mut Account) -> io::Result<()> {
-///         self.0.lock().unwrap().insert(activation.key.clone(), account.balance);
-///         Ok(())
-///     }
-/// }
-///
+/// // Nothing is loaded or saved here; see `Store`.
+/// let store = |_: &Activation<String>| Account { balance: 0 };
 /// let system = System::builder().workers(1).build()?;
-/// let accounts = system.directory(DirectoryOptions::new(), Saved::default())?;
+/// let accounts = system.directory(DirectoryOptions::new(), store)?;
 /// let key = "NL42".to_owned();
 /// accounts.tell(&key, Deposit(2))?;
-/// accounts.passivate(&key);
-/// // The next message waits until the account is saved, and loads it again.
 /// assert_eq!(accounts.ask(&key, Deposit(3)).wait()?, 5);
+/// accounts.passivate(&key);
+/// // The next message waits until that activation has terminated, and goes to a new one.
+/// assert_eq!(accounts.ask(&key, Deposit(3)).wait()?, 3);
 /// assert!(system.shutdown(std::time::Duration::from_secs(5)).is_clean());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

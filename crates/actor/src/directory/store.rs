@@ -18,7 +18,8 @@ pub struct Activation<K> {
 /// Both methods run on a worker, in a section that may block ([`crate::Context::blocking`]): other actors go on
 /// meanwhile. An asynchronous store is used by the `block_on` of its runtime's handle.
 ///
-/// A closure from an [`Activation`] to an actor is a store that saves nothing.
+/// A closure from an [`Activation`] to an actor is a store that saves nothing. The example `directory` of the crate
+/// `freeboard` has a store that saves.
 pub trait Store<K, A>: Send + Sync + 'static {
     /// Why an actor was not loaded or saved.
     type Error: fmt::Display;
