@@ -44,6 +44,7 @@ impl Credit {
     }
 
     /// Takes what is available, at most `max`. One thread at a time calls it.
+    #[inline]
     pub fn take(&self, max: u64) -> u64 {
         // Ordering: SeqCst, one order with the changes.
         let available = self.available.load(Ordering::SeqCst).max(0);
@@ -55,6 +56,7 @@ impl Credit {
     }
 
     /// Gives one credit back. If `true`, the caller wakes the sender that waits.
+    #[inline]
     #[must_use]
     pub fn give_back(&self) -> bool {
         self.change(1)
@@ -69,6 +71,7 @@ impl Credit {
         next != previous && self.change(next as i64 - previous as i64)
     }
 
+    #[inline]
     fn change(&self, credit: i64) -> bool {
         // Ordering: SeqCst, see the type's text.
         let available = self.available.fetch_add(credit, Ordering::SeqCst) + credit;
@@ -142,6 +145,7 @@ impl InFlightLimit {
 
     /// Counts one more value, unless there are as many as this part of the limit. The caller calls
     /// [`InFlightLimit::leave`] for it, once.
+    #[inline]
     #[must_use]
     pub fn try_enter(&self, part: impl FnOnce(u64) -> u64) -> bool {
         let max = part(self.get());
@@ -152,6 +156,7 @@ impl InFlightLimit {
     }
 
     /// A value has arrived, or was given up.
+    #[inline]
     pub fn leave(&self) {
         // Ordering: Relaxed, see the type's text.
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
