@@ -123,12 +123,21 @@ fn time_end(line: &[u8], at: usize) -> Option<usize> {
             .count();
     }
     if rest.get(at) == Some(&b' ')
-        && let Some(end) =
-            year_end(rest, at + 1).filter(|end| matches!(rest.get(*end), Some(b' ' | b':')))
+        && let Some(end) = year_end(rest, zone_end(rest, at + 1))
+        && matches!(rest.get(end), Some(b' ' | b':'))
     {
         at = end;
     }
     Some(line.len() - rest.len() + at)
+}
+
+/// Behind `CST `, if that is there.
+fn zone_end(bytes: &[u8], at: usize) -> usize {
+    match &bytes[at..] {
+        [b'A'..=b'Z', b'A'..=b'Z', b'A'..=b'Z', b' ', ..] => at + 4,
+        [b'A'..=b'Z', b'A'..=b'Z', b'A'..=b'Z', b'A'..=b'Z', b' ', ..] => at + 5,
+        _ => at,
+    }
 }
 
 fn year_end(bytes: &[u8], at: usize) -> Option<usize> {
