@@ -103,8 +103,7 @@ impl Found {
                 self.host = value;
             }
             _ if self.severity.is_none() && is_severity(key) => {
-                let value = &line[value];
-                self.severity = of_number(value).or_else(|| of_name(value));
+                self.severity = severity(&line[value]);
             }
             _ => {}
         }
@@ -115,6 +114,11 @@ impl Found {
             self.severity = of_number(number);
         }
     }
+}
+
+/// Of a name, or of a number.
+pub(super) fn severity(value: &[u8]) -> Option<Severity> {
+    of_number(value).or_else(|| of_name(value))
 }
 
 fn is_severity(key: &[u8]) -> bool {

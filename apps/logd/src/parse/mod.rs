@@ -20,8 +20,11 @@ use std::ops::Range;
 
 use crate::{
     batch::{Format, Marks},
-    priority::Priority,
+    priority::{Priority, Severity},
 };
+
+/// The version of RFC 5424, and the space behind it.
+const VERSION: &[u8] = b"1 ";
 
 /// What was found in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,37 +84,111 @@ impl Parsed {
 /// Parses a line, without its line end.
 #[must_use]
 pub fn line(line: &[u8]) -> Parsed {
+    let rfc3164 = |priority: Priority, at: usize| {
+        let parts = rfc3164::parts(line, at)?;
+        Some(Parsed::new(priority, Format::Rfc3164, parts.host))
+    };
     match line {
         [b'<', b'0'..=b'9', ..] => match priority(line) {
-            Some((priority, at)) if line[at..].starts_with(b"1 ") => {
-                match rfc5424::host(line, at + 2) {
-                    Some(host) => Parsed::new(priority, Format::Rfc5424, host),
+            Some((priority, at)) if line[at..].starts_with(VERSION) => {
+                match rfc5424::parts(line, at + VERSION.len()) {
+                    Some(parts) => {
+                        let is_nil = line[parts.host.clone()] == *b"-";
+                        let host = if is_nil { 0..0 } else { parts.host };
+                        Parsed::new(priority, Format::Rfc5424, host)
+                    }
                     None => Parsed::malformed(priority),
                 }
             }
-            Some((priority, at)) => Parsed::new(
-                priority,
-                Format::Rfc3164,
-                rfc3164::host(line, at).unwrap_or(0..0),
-            ),
+            Some((priority, at)) => rfc3164(priority, at)
+                .unwrap_or_else(|| Parsed::new(priority, Format::Rfc3164, 0..0)),
             None => Parsed::malformed(Priority::DEFAULT),
         },
         [b'{', ..] => match json::object(line) {
             Some(found) => {
-                let priority = Priority::new(
-                    Priority::DEFAULT.facility(),
-                    found.severity.unwrap_or(Priority::DEFAULT.severity()),
-                );
+                let severity = found.severity.unwrap_or(Priority::DEFAULT.severity());
+                let priority = Priority::new(Priority::DEFAULT.facility(), severity);
                 Parsed::new(priority, Format::Json, found.host)
             }
             None => Parsed::malformed(Priority::DEFAULT),
         },
-        [b'A'..=b'Z', ..] => match rfc3164::host(line, 0) {
-            Some(host) => Parsed::new(Priority::DEFAULT, Format::Rfc3164, host),
-            None => Parsed::PLAIN,
-        },
+        [b'A'..=b'Z', ..] => rfc3164(Priority::DEFAULT, 0).unwrap_or(Parsed::PLAIN),
         _ => Parsed::PLAIN,
     }
+}
+
+/// The same for a line of a log file, which may also begin with a time like `2026-11-23T10:00:00Z` and a host.
+#[must_use]
+pub fn line_of_file(text: &[u8]) -> Parsed {
+    if text.first().is_some_and(u8::is_ascii_digit)
+        && let Some(parts) = rfc3164::parts(text, 0)
+    {
+        return Parsed::new(Priority::DEFAULT, Format::Rfc3164, parts.host);
+    }
+    line(text)
+}
+
+/// The parts of a line that are shown; empty if it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The sender's timestamp.
+    pub time: &'a [u8],
+    /// The application's name, of RFC 5424.
+    pub application: &'a [u8],
+    /// The process, of RFC 5424.
+    pub process: &'a [u8],
+    /// The structured data, of RFC 5424.
+    pub data: &'a [u8],
+    /// The text behind all that; of RFC 3164 with the tag. JSON and plain text are only text.
+    pub text: &'a [u8],
+}
+
+/// The parts of a line that was found to have this format.
+#[must_use]
+pub fn message(format: Format, line: &[u8]) -> Message<'_> {
+    let at = priority(line).map_or(0, |(_, at)| at);
+    let plain = Message {
+        text: line,
+        ..Message::default()
+    };
+    let value = |range: Range<usize>| {
+        Some(&line[range])
+            .filter(|value| *value != b"-")
+            .unwrap_or_default()
+    };
+    match format {
+        Format::Rfc5424 if line[at..].starts_with(VERSION) => {
+            let Some(parts) = rfc5424::parts(line, at + VERSION.len()) else {
+                return plain;
+            };
+            let text = &line[parts.text_at..];
+            Message {
+                time: value(parts.time),
+                application: value(parts.application),
+                process: value(parts.process),
+                data: value(parts.data),
+                text: text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text),
+            }
+        }
+        Format::Rfc3164 => match rfc3164::parts(line, at) {
+            Some(parts) => Message {
+                time: &line[parts.time],
+                text: &line[parts.text_at..],
+                ..Message::default()
+            },
+            None => Message {
+                text: &line[at..],
+                ..Message::default()
+            },
+        },
+        _ => plain,
+    }
+}
+
+/// The severity of a name, or of a number from 0 to 7: syslog's keywords, and those of common loggers, in any case.
+#[must_use]
+pub fn severity(name: &str) -> Option<Severity> {
+    json::severity(name.as_bytes())
 }
 
 /// `<PRI>`, and where it ends. At most three digits, and none in front that is 0.

@@ -20,25 +20,31 @@ use super::rfc5424::is_like;
 /// The longest sequence number of a router, in digits.
 const NUMBER_DIGITS_MAX: usize = 10;
 
-/// The host name's range, empty if the line names none; `None` if there is no time. `at` is behind the priority.
-pub(super) fn host(line: &[u8], at: usize) -> Option<Range<usize>> {
+/// Where the parts of a line are.
+pub(super) struct Parts {
+    pub(super) time: Range<usize>,
+    /// Empty if the line names none.
+    pub(super) host: Range<usize>,
+    /// Behind time and host.
+    pub(super) text_at: usize,
+}
+
+/// `None` if there is no time. `at` is behind the priority.
+pub(super) fn parts(line: &[u8], at: usize) -> Option<Parts> {
     match line.get(at)? {
-        b'A'..=b'Z' => {
-            if let Some(end) = time_end(line, at) {
-                return Some(host_behind(line, end));
-            }
-            router(line, at)
-        }
+        b'A'..=b'Z' => match time_end(line, at) {
+            Some(end) => Some(behind(line, at..end)),
+            None => router(line, at),
+        },
         b'0'..=b'9' if is_like(line.get(at..at + 10).unwrap_or_default(), b"0000-00-00") => {
-            let end = iso_time_end(line, at)?;
-            Some(host_behind(line, end))
+            Some(behind(line, at..iso_time_end(line, at)?))
         }
         _ => router(line, at),
     }
 }
 
 /// `29: router: *Oct 11 22:14:15.123 UTC: text`: the number, the host and the star may each be missing, not all.
-fn router(line: &[u8], at: usize) -> Option<Range<usize>> {
+fn router(line: &[u8], at: usize) -> Option<Parts> {
     let rest = &line[at..];
     let digits = rest.iter().take(NUMBER_DIGITS_MAX + 1);
     let digits = digits.take_while(|byte| byte.is_ascii_digit()).count();
@@ -46,42 +52,71 @@ fn router(line: &[u8], at: usize) -> Option<Range<usize>> {
     if digits > 0 && rest[digits..].starts_with(b": ") {
         at += digits + 2;
     }
-    let is_time = |at: usize| {
-        let star = usize::from(matches!(line.get(at), Some(b'*' | b'.')));
-        time_end(line, at + star).is_some()
+    let parts = |host: Range<usize>, at: usize| {
+        let at = at + usize::from(matches!(line.get(at), Some(b'*' | b'.')));
+        let end = time_end(line, at)?;
+        let text_at = end + usize::from(line[end..].starts_with(b": ")) * 2;
+        Some(Parts {
+            time: at..end,
+            host,
+            text_at,
+        })
     };
-    if is_time(at) {
-        return Some(0..0);
+    if let Some(parts) = parts(0..0, at) {
+        return Some(parts);
     }
     let end = at + host_bytes(&line[at..]);
-    (end > at && line[end..].starts_with(b": ") && is_time(end + 2)).then_some(at..end)
+    if end == at || !line[end..].starts_with(b": ") {
+        return None;
+    }
+    parts(at..end, end + 2)
 }
 
-/// The host behind a time that ends at `end`; empty if a colon, a tag or nothing is there.
-fn host_behind(line: &[u8], end: usize) -> Range<usize> {
+/// The host behind this time; empty if a colon, a tag or nothing is there.
+fn behind(line: &[u8], time: Range<usize>) -> Parts {
     const FORWARDED: &[u8] = b"Message forwarded from ";
-    let Some((b' ', rest)) = line.get(end..).unwrap_or_default().split_first() else {
-        return 0..0;
+    let end = time.end;
+    let parts = |host: Range<usize>, text_at: usize| Parts {
+        time,
+        host,
+        text_at,
+    };
+    let Some((b' ', rest)) = line[end..].split_first() else {
+        return parts(0..0, end);
     };
     let (at, host_end) = if rest.starts_with(FORWARDED) {
         (end + 1 + FORWARDED.len(), b':')
     } else {
         (end + 1, b' ')
     };
-    let bytes = host_bytes(&line[at..]);
-    match line.get(at + bytes) {
-        Some(byte) if *byte == host_end && bytes > 0 => at..at + bytes,
-        _ => 0..0,
+    let host = at..at + host_bytes(&line[at..]);
+    match line.get(host.end) {
+        Some(byte) if *byte == host_end && !host.is_empty() => {
+            let text_at = host.end + 1;
+            parts(host, text_at)
+        }
+        _ => parts(0..0, end + 1),
     }
 }
 
 /// The bytes of a host name or an address. A colon that is its last byte is not of it: then it is a tag.
 fn host_bytes(bytes: &[u8]) -> usize {
-    let is_host =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
-    let count = bytes.iter().take_while(|byte| is_host(**byte)).count();
+    let is_host = |byte: &&u8| IS_HOST[usize::from(**byte)];
+    let count = bytes.iter().take_while(is_host).count();
     count - usize::from(bytes[..count].ends_with(b":"))
 }
+
+/// The bytes that host names and addresses have.
+static IS_HOST: [bool; 256] = {
+    let mut is_host = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let known = matches!(byte as u8, b'.' | b'-' | b'_' | b':');
+        is_host[byte] = known || (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    is_host
+};
 
 /// The end of `Oct 11 22:14:15`, with what may be before, in and behind it.
 fn time_end(line: &[u8], at: usize) -> Option<usize> {

@@ -10,20 +10,39 @@ use memchr::{memchr, memchr2, memchr3};
 /// The longest host name, as in the RFC.
 const HOST_BYTES_MAX: usize = 255;
 
-/// The host name's range, empty for `-`; `at` is behind the version. `None`: the line is not well-formed.
-pub(super) fn host(line: &[u8], at: usize) -> Option<Range<usize>> {
-    let timestamp = field(line, at)?;
-    if !is_timestamp(&line[timestamp.clone()]) {
+/// Where the parts of a line are.
+pub(super) struct Parts {
+    pub(super) time: Range<usize>,
+    pub(super) host: Range<usize>,
+    pub(super) application: Range<usize>,
+    pub(super) process: Range<usize>,
+    pub(super) data: Range<usize>,
+    /// Behind the structured data.
+    pub(super) text_at: usize,
+}
+
+/// `at` is behind the version. `None`: the line is not well-formed.
+#[inline]
+pub(super) fn parts(line: &[u8], at: usize) -> Option<Parts> {
+    let time = field(line, at)?;
+    if !is_timestamp(&line[time.clone()]) {
         return None;
     }
-    let host = field(line, timestamp.end + 1)?;
+    let host = field(line, time.end + 1)?;
     let application = field(line, host.end + 1)?;
     let process = field(line, application.end + 1)?;
-    let message = field(line, process.end + 1)?;
-    let end = structured_data(line, message.end + 1)?;
-    let is_whole = host.len() <= HOST_BYTES_MAX && matches!(line.get(end), None | Some(b' '));
-    let is_nil = line[host.clone()] == *b"-";
-    is_whole.then_some(if is_nil { 0..0 } else { host })
+    let message_id = field(line, process.end + 1)?;
+    let data_at = message_id.end + 1;
+    let data_end = structured_data(line, data_at)?;
+    let is_whole = host.len() <= HOST_BYTES_MAX && matches!(line.get(data_end), None | Some(b' '));
+    is_whole.then_some(Parts {
+        time,
+        host,
+        application,
+        process,
+        data: data_at..data_end,
+        text_at: line.len().min(data_end + 1),
+    })
 }
 
 /// The bytes up to the next space, at least one.
@@ -56,16 +75,21 @@ fn is_timestamp(field: &[u8]) -> bool {
     is_zone && is_like(seconds, b"0000-00-00T00:00:00")
 }
 
-/// Whether it has digits where the pattern has, and else the pattern's bytes.
-pub(super) fn is_like(bytes: &[u8], pattern: &[u8]) -> bool {
-    bytes.len() == pattern.len()
-        && bytes
-            .iter()
-            .zip(pattern)
-            .all(|(byte, pattern)| match pattern {
-                b'0' => byte.is_ascii_digit(),
-                _ => byte == pattern,
-            })
+/// Whether it has digits where the pattern has zeros, and else the pattern's bytes.
+#[inline]
+pub(super) fn is_like<const BYTES: usize>(bytes: &[u8], pattern: &[u8; BYTES]) -> bool {
+    let Ok(bytes) = <&[u8; BYTES]>::try_from(bytes) else {
+        return false;
+    };
+    // Without branches, so that the compiler can compare many bytes at once.
+    let mut is_other = false;
+    for (byte, pattern) in bytes.iter().zip(pattern) {
+        is_other |= match pattern {
+            b'0' => !byte.is_ascii_digit(),
+            _ => byte != pattern,
+        };
+    }
+    !is_other
 }
 
 /// `-`, or elements `[id name="value" ...]`; returns where it ends.

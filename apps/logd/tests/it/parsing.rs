@@ -266,6 +266,55 @@ fn plain_text_and_what_is_malformed() {
     assert_eq!(parse::line(deep.as_bytes()).marks, Marks::MALFORMED);
 }
 
+#[test]
+fn the_shown_parts_of_lines() {
+    // Time, application, process, structured data, text.
+    let cases = [
+        (
+            "<34>1 2003-10-11T22:14:15.003Z vm su 12 ID47 [a b=\"c\"] \u{feff}'su root' failed",
+            "2003-10-11T22:14:15.003Z|su|12|[a b=\"c\"]|'su root' failed",
+        ),
+        ("<34>1 - - - - - -", "||||"),
+        (
+            "<34>Oct 11 22:14:15 vm su[12]: failed",
+            "Oct 11 22:14:15||||su[12]: failed",
+        ),
+        (
+            "<34>Oct 11 22:14:15 su: failed",
+            "Oct 11 22:14:15||||su: failed",
+        ),
+        (
+            "<189>29: router1: *Mar  1 18:46:11.123: %SYS-5: x",
+            "Mar  1 18:46:11.123||||%SYS-5: x",
+        ),
+        (
+            "<34>2003-10-11T22:14:15+02:00 vm su: failed",
+            "2003-10-11T22:14:15+02:00||||su: failed",
+        ),
+        ("<34>hello", "||||hello"),
+        ("hello", "||||hello"),
+        ("{\"a\":1}", "||||{\"a\":1}"),
+        ("<34>1 broken", "||||<34>1 broken"),
+    ];
+    for (line, expected) in cases {
+        let message = parse::message(parse::line(line.as_bytes()).format, line.as_bytes());
+        let parts = [
+            message.time,
+            message.application,
+            message.process,
+            message.data,
+            message.text,
+        ];
+        assert_eq!(
+            String::from_utf8_lossy(&parts.join(&b'|')),
+            expected,
+            "{line}"
+        );
+    }
+    let line = b"2026-11-23T10:00:00Z vm su: failed";
+    assert_eq!(parse::line_of_file(line).host(line), b"vm");
+}
+
 /// Any JSON, with a little of everything that may be inside.
 fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
