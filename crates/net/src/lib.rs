@@ -1,10 +1,11 @@
-//! Sockets as actors: TCP, HTTP/1.1 and a proxy, on the poller of a system's workers.
+//! Sockets as actors: TCP, Unix sockets, datagrams, HTTP/1.1 and a proxy, on the poller of a system's workers.
 //!
 //! ```text
 //!   Listener ──accept──▶ Connection ──Event──▶ your actor         (under read credit)
 //!                        Connection ◀──Write── any actor          (waits while the peer does not read)
 //!            ──accept──▶ HttpConnection ──▶ function or actor     (one request at a time)
 //!            ──accept──▶ ProxyLink ◀──▶ backend                   (bounded in both directions)
+//!   DatagramSocket ──────Received──▶ your actor                    (many datagrams in a message, under credit)
 //! ```
 //!
 //! Each connection is an actor. A ready socket schedules its actor directly, past the mailbox. The actor reads
@@ -23,9 +24,15 @@ pub use alarm::Alarm;
 pub use bytes;
 
 mod alarm;
+#[cfg(unix)]
+pub mod datagram;
 pub mod http;
 #[cfg(all(loom, test))]
 mod loom_tests;
 pub mod poller;
 pub mod proxy;
 pub mod tcp;
+#[cfg(unix)]
+mod unix;
+#[cfg(unix)]
+pub use unix::{UnixBindError, UnixOptions};

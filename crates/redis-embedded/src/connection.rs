@@ -11,8 +11,10 @@ use std::io;
 
 use bytes::{Buf, BytesMut};
 use freeboard_actor::{Actor, Context};
-use freeboard_net::poller::{Poller, mio::net::TcpStream};
-use freeboard_net::tcp::{Accepted, ConnectionGuard, LINGER_TIME, Linger, Lingered, Socket};
+use freeboard_net::poller::Poller;
+use freeboard_net::tcp::{
+    Accepted, ConnectionGuard, LINGER_TIME, Linger, Lingered, Socket, Stream,
+};
 
 use crate::{dialogue::Dialogue, session::Session};
 
@@ -41,7 +43,7 @@ impl From<io::Error> for Over {
 /// One connection of a server.
 pub(crate) struct Connection {
     /// Until it has started.
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
     socket: Option<Socket>,
     poller: Poller,
     dialogue: Dialogue,

@@ -12,7 +12,6 @@ use std::{
     sync::Arc,
 };
 
-use crate::poller::mio::net::TcpStream;
 use bytes::BytesMut;
 use freeboard_actor::{Actor, Context, Handler};
 use http::{Response, StatusCode};
@@ -26,7 +25,7 @@ use super::{
 };
 use crate::{
     alarm::Deadline,
-    tcp::{Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Outgoing, Socket},
+    tcp::{Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Outgoing, Socket, Stream},
 };
 
 /// The most steps of one turn, so that other actors run too.
@@ -48,7 +47,7 @@ enum Phase {
 /// One connection of a server.
 pub(super) struct HttpConnection {
     /// Taken when the actor starts.
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
     socket: Option<Socket>,
     shared: Arc<ServerShared>,
     reader: RequestReader,
@@ -94,11 +93,7 @@ impl std::fmt::Debug for HttpConnection {
 }
 
 impl HttpConnection {
-    pub(super) fn new(
-        stream: TcpStream,
-        guard: ConnectionGuard,
-        shared: Arc<ServerShared>,
-    ) -> Self {
+    pub(super) fn new(stream: Stream, guard: ConnectionGuard, shared: Arc<ServerShared>) -> Self {
         Self {
             stream: Some(stream),
             socket: None,

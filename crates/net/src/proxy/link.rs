@@ -17,7 +17,7 @@ use crate::{
     alarm::Deadline,
     tcp::{
         Arrived, ConnectionGuard, EXHAUSTED_PAUSE, LINGER_TIME, Linger, Lingered, Outgoing, Socket,
-        is_exhausted,
+        Stream, is_exhausted,
     },
 };
 
@@ -44,7 +44,7 @@ struct Direction {
 /// One client and its backend.
 #[derive(Debug)]
 pub(super) struct Link {
-    client_stream: Option<TcpStream>,
+    client_stream: Option<Stream>,
     client: Option<Socket>,
     backend: Option<Socket>,
     phase: Phase,
@@ -84,7 +84,7 @@ impl Direction {
 }
 
 impl Link {
-    pub(super) fn new(client: TcpStream, guard: ConnectionGuard, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(client: Stream, guard: ConnectionGuard, shared: Arc<Shared>) -> Self {
         Self {
             client_stream: Some(client),
             client: None,
@@ -110,7 +110,7 @@ impl Link {
         Ok(())
     }
 
-    fn watch(&self, stream: TcpStream, cx: &Context<Self>) -> io::Result<Socket> {
+    fn watch(&self, stream: impl Into<Stream>, cx: &Context<Self>) -> io::Result<Socket> {
         let call = cx.waker_fn(|link: &mut Self, cx| link.ready(cx));
         Socket::new(stream, &self.shared.poller, call)
     }

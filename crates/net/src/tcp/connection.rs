@@ -1,4 +1,4 @@
-//! A TCP connection as an actor: bytes arrive as messages, under credit, and are written under back-pressure.
+//! A connection as an actor, of TCP or of a Unix stream socket: bytes arrive as messages, under credit, and are written under back-pressure.
 //!
 //! ```text
 //!   peer ──▶ socket ──▶ Received(bytes) ──▶ owner             one credit each; none left: nothing is read
@@ -21,8 +21,12 @@
 //! [`Close`], a listener's drain, a graceful stop and the system's shutdown first write everything that was
 //! accepted. An immediate stop, or a shutdown that reaches its deadline, does not.
 
+#[cfg(unix)]
+use std::path::Path;
 use std::{io, net::SocketAddr, time::Duration};
 
+#[cfg(unix)]
+use crate::poller::mio::net::UnixStream;
 use crate::poller::{Poller, mio::net::TcpStream};
 use bytes::Bytes;
 use freeboard_actor::{
@@ -31,10 +35,13 @@ use freeboard_actor::{
 };
 use freeboard_flow::LaneConfig;
 
+#[cfg(unix)]
+use super::stream::credentials;
 use super::{
     listener::{Accepted, ConnectionGuard},
     outgoing::Outgoing,
     socket::{Arrived, Socket},
+    stream::{Peer, Stream},
 };
 use crate::alarm::Deadline;
 
@@ -81,7 +88,7 @@ impl Default for ConnectionOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The connection is established. Always the first event.
-    Opened(SocketAddr),
+    Opened(Peer),
     /// Bytes from the peer. Uses one credit.
     Received(Bytes),
     /// The peer has shut down its sending side; it may still read.
@@ -124,11 +131,11 @@ pub struct End;
 #[derive(Clone, Copy, Debug)]
 pub struct Close;
 
-/// The actor of one TCP connection.
+/// The actor of one connection.
 pub struct Connection {
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
     socket: Option<Socket>,
-    peer: SocketAddr,
+    peer: Peer,
     poller: Poller,
     options: ConnectionOptions,
     owner: Recipient<ConnectionEvent>,
@@ -192,8 +199,36 @@ impl Connection {
         options: ConnectionOptions,
         owner: Recipient<ConnectionEvent>,
     ) -> io::Result<ActorRef<Self>> {
-        let stream = TcpStream::connect(address)?;
-        let connection = Self::new(stream, address, poller, options, owner, None);
+        let stream = TcpStream::connect(address)?.into();
+        Self::spawn_connecting(system, poller, stream, Peer::Ip(address), options, owner)
+    }
+
+    /// Connects to the Unix stream socket at `path`, as [`Connection::connect`].
+    ///
+    /// # Errors
+    /// An immediate error of the operating system, for example because nobody listens.
+    #[cfg(unix)]
+    pub fn connect_unix(
+        system: &System,
+        poller: &Poller,
+        path: &Path,
+        options: ConnectionOptions,
+        owner: Recipient<ConnectionEvent>,
+    ) -> io::Result<ActorRef<Self>> {
+        let stream = UnixStream::connect(path)?;
+        let peer = Peer::Unix(credentials(&stream));
+        Self::spawn_connecting(system, poller, stream.into(), peer, options, owner)
+    }
+
+    fn spawn_connecting(
+        system: &System,
+        poller: &Poller,
+        stream: Stream,
+        peer: Peer,
+        options: ConnectionOptions,
+        owner: Recipient<ConnectionEvent>,
+    ) -> io::Result<ActorRef<Self>> {
+        let connection = Self::new(stream, peer, poller, options, owner, None);
         system
             .spawn_once(Self::spawn_options(options), connection)
             .map_err(|error| io::Error::other(error.to_string()))
@@ -204,8 +239,8 @@ impl Connection {
     }
 
     fn new(
-        stream: TcpStream,
-        peer: SocketAddr,
+        stream: Stream,
+        peer: Peer,
         poller: &Poller,
         options: ConnectionOptions,
         owner: Recipient<ConnectionEvent>,
@@ -376,7 +411,7 @@ impl Actor for Connection {
         let Some(stream) = self.stream.take() else {
             return cx.stop();
         };
-        let _ = stream.set_nodelay(true);
+        stream.set_nodelay();
         let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
         match Socket::new(stream, &self.poller, call) {
             Ok(socket) => self.socket = Some(socket),

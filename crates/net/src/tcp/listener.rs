@@ -1,4 +1,4 @@
-//! A listening socket as an actor. It accepts up to a limit, and drains.
+//! A listening socket as an actor, of TCP or a Unix stream socket. It accepts up to a limit, and drains.
 
 use std::{
     io,
@@ -9,14 +9,16 @@ use std::{
 
 use crate::poller::{
     Poller, Registration,
-    mio::{
-        Interest,
-        net::{TcpListener, TcpStream},
-    },
+    mio::{Interest, net::TcpListener},
 };
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
 use freeboard_meter::{Counter, Exposition, metrics};
+
+#[cfg(unix)]
+use crate::unix::{SocketFile, UnixBindError, UnixOptions};
+
+use super::stream::{ListenSocket, Peer, Stream};
 
 /// The most connections accepted in one turn, so that other actors run too.
 const ACCEPTS_MAX: usize = 64;
@@ -57,9 +59,9 @@ pub struct BindError {
 #[derive(Debug)]
 pub struct Accepted {
     /// Its socket, with Nagle's algorithm off.
-    pub stream: TcpStream,
-    /// The peer's address.
-    pub peer: SocketAddr,
+    pub stream: Stream,
+    /// The other end.
+    pub peer: Peer,
     /// Keep it while the connection is open: the listener counts guards.
     pub guard: ConnectionGuard,
 }
@@ -94,11 +96,13 @@ impl ListenerSnapshot {
 type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), SpawnError> + Send;
 
 /// A handle of a listening socket. Dropping it does not stop the listener; see [`Listener::drain`].
+///
+/// `A` is its address: a `SocketAddr` of TCP, or the path of a Unix socket.
 #[derive(Clone, Debug)]
-pub struct Listener {
+pub struct Listener<A = SocketAddr> {
     actor: ActorRef<ListenerActor>,
     shared: Arc<ListenerShared>,
-    address: SocketAddr,
+    address: A,
 }
 
 impl Listener {
@@ -124,31 +128,61 @@ impl Listener {
         #[cfg(target_os = "linux")]
         rustix::net::sockopt::set_tcp_nodelay(&socket, true).map_err(|error| fail(error.into()))?;
         let bound = socket.local_addr().map_err(fail)?;
-        let shared = Arc::new(ListenerShared::default());
-        let actor = ListenerActor {
-            socket: Some(socket),
-            registration: None,
-            poller: poller.clone(),
-            options,
-            shared: shared.clone(),
-            serve: Box::new(serve),
-            is_paused: false,
-        };
-        let options = SpawnOptions::new().lane(LaneConfig::bounded(64));
-        let actor = system
-            .spawn_once(options, actor)
-            .map_err(|error| fail(io::Error::other(error.to_string())))?;
-        Ok(Self {
-            actor,
-            shared,
-            address: bound,
-        })
+        let actor = ListenerActor::new(ListenSocket::Tcp(socket), poller, options, serve);
+        Self::spawn(system, actor, bound).map_err(fail)
     }
 
     /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+}
+
+#[cfg(unix)]
+impl Listener<std::path::PathBuf> {
+    /// Listens on a Unix stream socket at `path`. The file is removed when the listener drains or terminates.
+    ///
+    /// # Errors
+    /// [`UnixBindError`], for example because another process listens there.
+    pub fn bind_unix(
+        system: &System,
+        poller: &Poller,
+        path: &std::path::Path,
+        unix: UnixOptions,
+        options: ListenerOptions,
+        serve: impl FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), SpawnError>
+        + Send
+        + 'static,
+    ) -> Result<Self, UnixBindError> {
+        let fail = |error| UnixBindError::new(path, error);
+        let (socket, file) = unix.bind(path, rustix::net::SocketType::STREAM)?;
+        rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(error.into()))?;
+        let socket = crate::poller::mio::net::UnixListener::from_std(socket.into());
+        let mut actor = ListenerActor::new(ListenSocket::Unix(socket), poller, options, serve);
+        actor.file = Some(file);
+        Self::spawn(system, actor, path.to_owned()).map_err(fail)
+    }
+
+    /// The path of the socket.
+    #[must_use]
+    pub fn path(&self) -> &std::path::Path {
+        &self.address
+    }
+}
+
+impl<A> Listener<A> {
+    fn spawn(system: &System, actor: ListenerActor, address: A) -> io::Result<Self> {
+        let shared = actor.shared.clone();
+        let options = SpawnOptions::new().lane(LaneConfig::bounded(64));
+        let actor = system
+            .spawn_once(options, actor)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Self {
+            actor,
+            shared,
+            address,
+        })
     }
 
     /// The counters now.
@@ -273,7 +307,10 @@ impl Drop for ConnectionGuard {
 
 /// The actor behind a [`Listener`].
 pub struct ListenerActor {
-    socket: Option<TcpListener>,
+    /// Removed before the socket closes.
+    #[cfg(unix)]
+    file: Option<SocketFile>,
+    socket: Option<ListenSocket>,
     registration: Option<Registration>,
     poller: Poller,
     options: ListenerOptions,
@@ -302,12 +339,33 @@ impl Handler<Drain> for ListenerActor {
 
     fn handle(&mut self, _: Drain, _: &mut Context<Self>) {
         self.registration = None;
+        #[cfg(unix)]
+        drop(self.file.take());
         self.socket = None;
         self.shared.call_all();
     }
 }
 
 impl ListenerActor {
+    fn new(
+        socket: ListenSocket,
+        poller: &Poller,
+        options: ListenerOptions,
+        serve: impl FnMut(Accepted, &mut Context<Self>) -> Result<(), SpawnError> + Send + 'static,
+    ) -> Self {
+        Self {
+            #[cfg(unix)]
+            file: None,
+            socket: Some(socket),
+            registration: None,
+            poller: poller.clone(),
+            options,
+            shared: Arc::default(),
+            serve: Box::new(serve),
+            is_paused: false,
+        }
+    }
+
     /// Registers the socket at the poller. `false` if the operating system lacks resources now.
     fn watch(&mut self, cx: &mut Context<Self>) -> bool {
         let Some(socket) = &mut self.socket else {
@@ -374,9 +432,9 @@ impl ListenerActor {
         false
     }
 
-    fn serve(&mut self, stream: TcpStream, peer: SocketAddr, cx: &mut Context<Self>) {
+    fn serve(&mut self, stream: Stream, peer: Peer, cx: &mut Context<Self>) {
         #[cfg(not(target_os = "linux"))]
-        let _ = stream.set_nodelay(true);
+        stream.set_nodelay();
         self.poller.count_accept();
         self.shared.counters.accepted.add(1);
         let number = {
@@ -413,9 +471,9 @@ impl ListenerActor {
 /// Whether another connection is pending. An accept that finds none costs the kernel as much as one that succeeds,
 /// because it creates the socket first; this poll costs a sixth of it. A connection that arrives after the poll is
 /// an event of its own, because the poller's edges are arrivals (`sk_data_ready` for each, in Linux'
-/// net/ipv4/tcp_minisocks.c), so none is missed.
+/// net/ipv4/tcp_minisocks.c and net/unix/af_unix.c), so none is missed.
 #[cfg(unix)]
-fn has_pending(socket: &TcpListener) -> bool {
+fn has_pending(socket: &ListenSocket) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let mut sockets = [PollFd::new(socket, PollFlags::IN)];
@@ -424,7 +482,7 @@ fn has_pending(socket: &TcpListener) -> bool {
 }
 
 #[cfg(not(unix))]
-fn has_pending(_: &TcpListener) -> bool {
+fn has_pending(_: &ListenSocket) -> bool {
     true
 }
 

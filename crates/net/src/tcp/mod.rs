@@ -1,9 +1,10 @@
-//! TCP: listeners and connections.
+//! TCP and Unix stream sockets: listeners and connections.
 
 mod connection;
 mod listener;
 mod outgoing;
 mod socket;
+mod stream;
 
 pub use connection::{
     Close, Connection, ConnectionEvent, ConnectionOptions, End, Event, ReadCredit, Write,
@@ -15,3 +16,4 @@ pub use listener::{
 pub(crate) use listener::{EXHAUSTED_PAUSE, is_exhausted};
 pub use outgoing::Outgoing;
 pub use socket::{Arrived, LINGER_TIME, Linger, Lingered, Socket};
+pub use stream::{Credentials, Peer, Stream};

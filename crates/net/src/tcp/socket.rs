@@ -8,12 +8,9 @@ use std::{
     time::Duration,
 };
 
-use crate::poller::{
-    Poller, Ready, Registration,
-    mio::{Interest, net::TcpStream},
-};
+use crate::poller::{Poller, Ready, Registration, mio::Interest};
 
-use super::outgoing::Outgoing;
+use super::{outgoing::Outgoing, stream::Stream};
 
 /// The most bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -47,14 +44,14 @@ enum Watch {
     },
 }
 
-/// A connected TCP socket at a poller.
+/// A connected socket at a poller: TCP, or a Unix stream socket.
 ///
 /// Readiness is edge-triggered: the socket counts as readable and writable until a call would block. An owner with
 /// full buffers may stop in between and continue later.
 pub struct Socket {
     // Declared before the stream, so that it is deregistered before the stream closes.
     watch: Option<Watch>,
-    stream: TcpStream,
+    stream: Stream,
     poller: Poller,
     is_readable: bool,
     is_writable: bool,
@@ -70,10 +67,11 @@ impl Socket {
     /// # Errors
     /// The error of the operating system.
     pub fn new(
-        mut stream: TcpStream,
+        stream: impl Into<Stream>,
         poller: &Poller,
         call: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
+        let mut stream = stream.into();
         let interest = Interest::READABLE | Interest::WRITABLE;
         let watch = Watch::Here {
             registration: poller.register(&mut stream, interest, call)?,
@@ -85,14 +83,14 @@ impl Socket {
     /// Wraps an accepted stream, whose owner calls [`Socket::wait`] whenever it can make no progress. A connection
     /// that closes before that is never registered, which saves two system calls.
     pub fn accepted(
-        stream: TcpStream,
+        stream: impl Into<Stream>,
         poller: &Poller,
         call: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        Self::with(Watch::Later(Box::new(call)), stream, poller)
+        Self::with(Watch::Later(Box::new(call)), stream.into(), poller)
     }
 
-    fn with(watch: Watch, stream: TcpStream, poller: &Poller) -> Self {
+    fn with(watch: Watch, stream: Stream, poller: &Poller) -> Self {
         Self {
             watch: Some(watch),
             stream,
@@ -248,7 +246,7 @@ impl Socket {
     /// Closes the connection with a reset, so the peer learns that it broke and does not mistake it for the end.
     /// Bytes that the kernel has not sent yet are lost.
     ///
-    /// On systems other than Unix the connection is closed without a reset.
+    /// On systems other than Unix, and on a Unix socket, the connection is closed without a reset.
     pub fn reset(self) {
         // If the option cannot be set, the connection is closed all the same.
         #[cfg(unix)]
@@ -263,8 +261,8 @@ impl Socket {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
-        match self.stream.peer_addr() {
-            Ok(_) => Ok(true),
+        match self.stream.is_connected() {
+            Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
             Err(error) => Err(error),
         }

@@ -2,6 +2,8 @@
 
 mod attacks;
 mod common;
+#[cfg(target_os = "linux")]
+mod datagram;
 mod faults;
 mod fuzz_requests;
 mod http;
@@ -12,3 +14,5 @@ mod proxy;
 mod reading;
 mod slow_readers;
 mod tcp;
+#[cfg(target_os = "linux")]
+mod unix;

@@ -1,7 +1,9 @@
-//! The families of listeners, servers and proxies contain every counter.
+//! The families of listeners, servers, proxies and datagram sockets contain every counter.
 
 use freeboard_meter::Exposition;
-use freeboard_net::{http::HttpSnapshot, proxy::ProxySnapshot, tcp::ListenerSnapshot};
+use freeboard_net::{
+    datagram::DatagramSnapshot, http::HttpSnapshot, proxy::ProxySnapshot, tcp::ListenerSnapshot,
+};
 
 /// Checks that exactly these samples exist, in any order.
 fn check(render: impl FnOnce(&mut Exposition), label: (&str, &str), wanted: &[(&str, f64)]) {
@@ -86,6 +88,34 @@ fn every_figure_of_a_proxy_is_there() {
             ("freeboard_proxy_backend_failures_total", 3.0),
             ("freeboard_proxy_idle_timeouts_total", 4.0),
             ("freeboard_proxy_broken_total", 5.0),
+        ],
+    );
+}
+
+#[test]
+fn every_figure_of_a_datagram_socket_is_there() {
+    let snapshot = DatagramSnapshot {
+        receive_buffer_bytes: 1,
+        received: 2,
+        received_bytes: 3,
+        receive_calls: 4,
+        cut: 5,
+        kernel_dropped: 6,
+        sent: 7,
+        failed: 8,
+    };
+    check(
+        |text| snapshot.render("front", text),
+        ("socket", "front"),
+        &[
+            ("freeboard_datagram_receive_buffer_bytes", 1.0),
+            ("freeboard_datagrams_received_total", 2.0),
+            ("freeboard_datagrams_received_bytes_total", 3.0),
+            ("freeboard_datagram_receive_calls_total", 4.0),
+            ("freeboard_datagrams_cut_total", 5.0),
+            ("freeboard_datagrams_kernel_dropped_total", 6.0),
+            ("freeboard_datagrams_sent_total", 7.0),
+            ("freeboard_datagram_calls_failed_total", 8.0),
         ],
     );
 }

@@ -9,7 +9,9 @@ use freeboard::{
         LaneSnapshot, MemberSnapshot, PollerSnapshot, ReasonCount, SchedulerSnapshot,
         SystemSnapshot, TopicSnapshot, WorkerSnapshot, families,
     },
-    net::{http::HttpSnapshot, proxy::ProxySnapshot, tcp::ListenerSnapshot},
+    net::{
+        datagram::DatagramSnapshot, http::HttpSnapshot, proxy::ProxySnapshot, tcp::ListenerSnapshot,
+    },
     redis::{ClusterSnapshot, ConnectionSnapshot, NodeSnapshot, RedisSnapshot},
     redis_embedded::EmbeddedSnapshot,
     stream::StreamSnapshot,
@@ -38,6 +40,7 @@ pub(crate) fn sections() -> Vec<Section> {
             ListenerSnapshot::default().render("front", text);
             HttpSnapshot::default().render("front", text);
             ProxySnapshot::default().render("front", text);
+            DatagramSnapshot::default().render("front", text);
         }),
         section("Streams", |text| stream().render("journal", text)),
         section("Redis", |text| {
