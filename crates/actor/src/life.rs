@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     collections::HashSet,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
 };
@@ -64,7 +65,7 @@ impl<A: Actor> Body<A> {
 
     /// Tells those who wait for the start how it went.
     pub(crate) fn tell_started(&mut self, core: &Core, outcome: &Result<(), String>) {
-        if std::mem::take(&mut self.has_start_waiters) {
+        if mem::take(&mut self.has_start_waiters) {
             core.tell_start_waiters(outcome);
         }
     }
@@ -121,7 +122,7 @@ impl<A: Actor> Body<A> {
             core.shed_consumed(lane, interrupted.type_name, ShedReason::HandlerPanicked);
         }
         core.system.report(&failure);
-        let has_started = std::mem::take(&mut self.has_started);
+        let has_started = mem::take(&mut self.has_started);
         if !has_started {
             self.tell_started(core, &Err(failure.reason.clone()));
         }
@@ -168,7 +169,6 @@ impl<A: Actor> Body<A> {
         let attempt = (history.len() as u32).saturating_sub(1);
         let delay_ns = supervision.backoff.delay_ns(attempt);
         self.drop_actor(cell);
-        self.has_notices = false;
         // SAFETY: this thread runs the actor.
         unsafe { outbox::drop_sources(core) };
         forget_timers(core);
@@ -235,6 +235,9 @@ impl<A: Actor> Body<A> {
         // SAFETY: this thread runs the actor, and nothing borrows it any more.
         let actor = unsafe { (*cell.actor()).take() };
         catch_panic::drop(actor);
+        self.has_notices = false;
+        let notices = self.cold.as_mut().map(|it| mem::take(&mut it.notices));
+        catch_panic::drop(notices);
     }
 
     /// Begins to stop: no further message is handled.
@@ -499,12 +502,12 @@ fn announce(core: &Core, reason: ExitReason) {
 /// Drops the timers, attached streams and unhandled notices of a restarting actor.
 fn forget_timers(core: &Core) {
     let forgotten = core.lock_relations().as_mut().map(|relations| {
-        let timers = std::mem::take(&mut relations.timers);
+        let timers = mem::take(&mut relations.timers);
         #[cfg(feature = "futures")]
-        let streams = std::mem::take(&mut relations.streams);
+        let streams = mem::take(&mut relations.streams);
         #[cfg(not(feature = "futures"))]
         let streams = ();
-        (timers, std::mem::take(&mut relations.notices), streams)
+        (timers, mem::take(&mut relations.notices), streams)
     });
     if let Some((timers, notices, streams)) = forgotten {
         cancel(core, timers);

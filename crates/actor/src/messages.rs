@@ -1,7 +1,7 @@
 //! The message loop of a run: notices first, then the lanes by priority, until a condition pauses it.
 
 use std::{
-    mem::ManuallyDrop,
+    mem::{self, ManuallyDrop},
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
 };
@@ -18,7 +18,7 @@ use crate::{
     envelope::{Envelope, Handled},
     gauges::{arrived_ns, is_sampled},
     mailbox::MailboxLane,
-    run::{Body, Handling},
+    run::{Body, ColdState, Handling},
     span::{HandleSpan, SenderSpan},
 };
 
@@ -68,7 +68,7 @@ impl<A: Actor> Body<A> {
             match pause {
                 // A notice that came meanwhile counts against this budget, too: see above.
                 Pause::Paused | Pause::Empty
-                    if self.has_notices || is_called(cell, Signals::none()) =>
+                    if self.has_more_notices() || is_called(cell, Signals::none()) =>
                 {
                     Pause::Attention
                 }
@@ -246,15 +246,34 @@ impl<A: Actor> Body<A> {
         Taken::Handled
     }
 
-    /// Handles the queued notices, as far as the budget goes.
+    fn has_more_notices(&self) -> bool {
+        let has_taken = |cold: &ColdState<A>| !cold.notices.is_empty();
+        self.has_notices || self.cold.as_deref().is_some_and(has_taken)
+    }
+
+    /// The next notice. One lock takes all that are queued. An actor that has one at a time needs no second buffer.
+    fn next_notice(&mut self, core: &Core) -> Option<Envelope> {
+        let taken = self.cold.as_mut().and_then(|it| it.notices.pop_front());
+        if taken.is_some() {
+            return taken;
+        }
+        // A later one finds the queue empty, and signals.
+        self.has_notices = false;
+        let mut relations = core.lock_relations();
+        let queue = &mut relations.as_mut()?.notices;
+        let next = queue.pop_front();
+        if !queue.is_empty() {
+            mem::swap(queue, &mut self.cold().notices);
+        }
+        next
+    }
+
+    /// Handles the notices that were queued when it took the first one, as far as the budget goes.
     fn handle_notices(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) {
-        while self.has_notices && !is_called(cell, Signals::none()) {
-            let Some((notice, is_last)) = cell.core().next_notice() else {
-                self.has_notices = false;
+        while self.has_more_notices() && !is_called(cell, core::NOTICE) {
+            let Some(notice) = self.next_notice(cell.core()) else {
                 return;
             };
-            // A later one signals again.
-            self.has_notices = !is_last;
             let mut notice = ManuallyDrop::new(notice);
             let type_name = notice.type_namer();
             // SAFETY: this thread owns the notice.

@@ -126,8 +126,7 @@ impl Core {
     /// Queues a notice, which bypasses the mailbox; drops it if the actor has terminated. The caller bounds the
     /// number of notices.
     ///
-    /// Only the first notice in the queue signals: later ones are pushed before the actor has taken it, and the actor
-    /// takes notices until it sees the queue empty, under the same lock.
+    /// Only the first notice in the queue signals: the actor takes it and all later ones at once, under the same lock.
     pub(crate) fn notify(&self, notice: Envelope) {
         let mut relations = self.lock_relations();
         if self.end_reason().is_some() {
@@ -142,14 +141,6 @@ impl Core {
         if is_first {
             self.signal(NOTICE);
         }
-    }
-
-    /// The next notice, and whether it is the last one in the queue.
-    pub(crate) fn next_notice(&self) -> Option<(Envelope, bool)> {
-        let mut relations = self.lock_relations();
-        let notices = &mut relations.as_mut()?.notices;
-        let notice = notices.pop_front()?;
-        Some((notice, notices.is_empty()))
     }
 
     /// Makes the notice of a graceful stop known, once.

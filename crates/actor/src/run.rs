@@ -15,6 +15,7 @@
 
 use std::{
     any::Any,
+    collections::VecDeque,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -32,6 +33,7 @@ use crate::{
     core::{self, Core},
     core_ref::CoreRef,
     current::{Polling, Running},
+    envelope::Envelope,
     messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
     span::HandleSpan,
@@ -77,6 +79,8 @@ pub(crate) struct ColdState<A> {
     pub(crate) at_end: Option<AtEnd<A>>,
     /// A stop has interrupted an async handler.
     pub(crate) is_interrupted: bool,
+    /// Taken from the relations together with one that was handled since.
+    pub(crate) notices: VecDeque<Envelope>,
 }
 
 impl<A> Default for ColdState<A> {
@@ -86,6 +90,7 @@ impl<A> Default for ColdState<A> {
             rounds: None,
             at_end: None,
             is_interrupted: false,
+            notices: VecDeque::new(),
         }
     }
 }
@@ -122,6 +127,7 @@ pub(crate) struct Body<A: Actor> {
     pub(crate) handling: Option<Handling>,
     pub(crate) life: Life,
     pub(crate) is_draining: bool,
+    /// The relations may hold notices.
     pub(crate) has_notices: bool,
     pub(crate) has_waiters: bool,
     /// A caller waits for the next start.

@@ -156,3 +156,21 @@ fn an_error_escalates_like_a_panic() {
     check_balance(&lane(&parent, 0));
     assert_eq!(shed(&parent, "handler_panicked"), 1);
 }
+
+#[test]
+fn a_notice_that_fails_its_actor_ends_those_queued_behind_it() {
+    static HANDLED: AtomicU64 = AtomicU64::new(0);
+    let system = system();
+    let (actor, _) = probe_with(&system, SpawnOptions::new().supervision(at_once()));
+    act(&actor, |cx| {
+        let wake = cx.waker_fn(|_, _| {
+            HANDLED.fetch_add(1, Ordering::Relaxed);
+            std::panic::resume_unwind(Box::new(()));
+        });
+        (0..3).for_each(|_| wake());
+    });
+    eventually("it has restarted", || actor.snapshot().restarts == 1);
+    assert_eq!(actor.ask(1).wait(), Ok(1));
+    finish(&system);
+    assert_eq!(HANDLED.load(Ordering::Relaxed), 1);
+}
