@@ -29,6 +29,22 @@ pub enum Format {
     Json,
 }
 
+impl Format {
+    /// All formats, by their number.
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Rfc5424, Self::Rfc3164, Self::Json];
+
+    /// Its name in metrics and queries.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Rfc5424 => "rfc5424",
+            Self::Rfc3164 => "rfc3164",
+            Self::Json => "json",
+        }
+    }
+}
+
 /// What was odd about a line. It is kept as it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Marks(u8);
@@ -288,6 +304,12 @@ impl BatchBuilder {
         }
         self.bytes += u64::from(line.bytes);
         self.lines.push(line);
+    }
+
+    /// The group of its lines.
+    #[must_use]
+    pub const fn group(&self) -> Group {
+        self.group
     }
 
     /// Whether it has no lines.

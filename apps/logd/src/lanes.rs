@@ -85,6 +85,14 @@ impl Lanes {
         })
     }
 
+    /// Whether a group counts repeated lines.
+    pub(crate) fn has_coalescing(&self) -> bool {
+        let policies = self.groups.iter().map(|lane| lane.policy);
+        policies
+            .into_iter()
+            .any(|policy| policy == Policy::Coalesce)
+    }
+
     pub(crate) fn policy(&self, group: Group) -> Policy {
         self.groups[group as usize].policy
     }

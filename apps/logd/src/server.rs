@@ -1,15 +1,14 @@
 //! The server: starts its parts, and stops them from the inputs to the sinks.
 
 use std::{
-    collections::HashMap,
     fmt,
     net::SocketAddr,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use freeboard::{
-    ActorRef, DamGauge, SpawnError, System,
+    ActorRef, DamGauge, SpawnError, SpawnOptions, System,
     net::{
         poller::Poller,
         tcp::{BindError, Listener},
@@ -23,6 +22,8 @@ use crate::{
     priority::Group,
     sink::{SinkActor, SinkError, SinkGauge},
     source::Source,
+    sources::{Sources, Totals},
+    summary::Reporter,
     writer::{self, Writer},
 };
 
@@ -52,26 +53,11 @@ pub enum StartError {
     Spawn(#[from] SpawnError),
 }
 
-/// The sources that are open.
-#[derive(Debug, Default)]
-struct Sources {
-    next: u64,
-    open: HashMap<u64, Arc<Source>>,
-}
-
 /// What all parts share.
 struct Shared {
     config: Config,
     lanes: Lanes,
-    sources: Mutex<Sources>,
-    /// Signalled when a source has closed.
-    closed: Condvar,
-}
-
-impl Shared {
-    fn sources(&self) -> MutexGuard<'_, Sources> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    sources: Sources,
 }
 
 /// What an input needs of a server. Cheap to clone.
@@ -95,43 +81,8 @@ impl ServerHandle {
         &self.0.lanes
     }
 
-    pub(crate) fn open_source(&self, name: &str) -> OpenSource {
-        let source = Source::new(name, self.0.config.source);
-        let mut sources = self.0.sources();
-        sources.next += 1;
-        let number = sources.next;
-        sources.open.insert(number, source.clone());
-        OpenSource {
-            server: self.clone(),
-            source,
-            number,
-        }
-    }
-}
-
-/// A source while its input may feed it.
-pub(crate) struct OpenSource {
-    server: ServerHandle,
-    source: Arc<Source>,
-    number: u64,
-}
-
-impl OpenSource {
-    pub(crate) fn source(&self) -> &Arc<Source> {
-        &self.source
-    }
-
-    pub(crate) fn server(&self) -> &ServerHandle {
-        &self.server
-    }
-}
-
-impl Drop for OpenSource {
-    fn drop(&mut self) {
-        let shared = &self.server.0;
-        let closed = shared.sources().open.remove(&self.number);
-        drop(closed);
-        shared.closed.notify_all();
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.0.sources
     }
 }
 
@@ -158,6 +109,7 @@ impl StopReport {
 pub struct Server {
     handle: ServerHandle,
     listeners: Vec<Listener>,
+    reporter: ActorRef<Reporter>,
     writer: ActorRef<Writer>,
     sinks: Vec<(ActorRef<SinkActor>, Arc<SinkGauge>)>,
 }
@@ -175,7 +127,7 @@ impl Server {
     /// Opens the sinks, starts the writer and the dams, and listens.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left of what was started.
+    /// [`StartError`]. Actors that were spawned before it end with the system.
     pub fn start(system: &System, poller: &Poller, config: Config) -> Result<Self, StartError> {
         if config.sinks.is_empty() {
             return Err(StartError::Config("there is no sink".to_owned()));
@@ -196,12 +148,14 @@ impl Server {
         let handle = ServerHandle(Arc::new(Shared {
             config,
             lanes,
-            sources: Mutex::default(),
-            closed: Condvar::new(),
+            sources: Sources::default(),
         }));
+        let reporter = SpawnOptions::new().name("logd.reporter");
+        let reporter = system.spawn_once(reporter, Reporter::new(&handle))?;
         let mut server = Self {
             handle,
             listeners: Vec::new(),
+            reporter,
             writer,
             sinks,
         };
@@ -232,7 +186,13 @@ impl Server {
     /// The sources that are open now.
     #[must_use]
     pub fn sources(&self) -> Vec<Arc<Source>> {
-        self.handle.0.sources().open.values().cloned().collect()
+        self.handle.sources().all_open()
+    }
+
+    /// The lines of all sources, open and closed.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.handle.sources().totals()
     }
 
     /// The states of the sinks, in the order of the settings.
@@ -255,7 +215,8 @@ impl Server {
         for listener in &self.listeners {
             listener.drain(left());
         }
-        let sources_cut = self.wait_for_sources(deadline);
+        self.reporter.stop_gracefully();
+        let sources_cut = self.handle.sources().wait_until_closed(deadline);
         let mut is_drained = self.handle.lanes().stop(deadline);
         self.writer.stop_gracefully();
         if self.writer.wait_ended_until(deadline).is_none() {
@@ -279,18 +240,6 @@ impl Server {
             sources_cut,
             is_drained,
             sinks_failed,
-        }
-    }
-
-    fn wait_for_sources(&self, deadline: Instant) -> usize {
-        let mut sources = self.handle.0.sources();
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if sources.open.is_empty() || left.is_zero() {
-                return sources.open.len();
-            }
-            let waited = self.handle.0.closed.wait_timeout(sources, left);
-            (sources, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

@@ -36,6 +36,10 @@ impl Shed {
         Self::Stopped,
     ];
 
+    /// The reasons that summaries name: repeated lines have a line of their own.
+    pub(crate) const SUMMARISED: [Self; 4] =
+        [Self::Full, Self::Sampled, Self::SinkFailed, Self::Stopped];
+
     /// Its name in metrics and summaries.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -59,6 +63,8 @@ pub struct Source {
     accepted: AtomicU64,
     taken: AtomicU64,
     shed: [AtomicU64; Shed::ALL.len()],
+    /// The part of `shed` that summaries have named.
+    reported: [AtomicU64; Shed::ALL.len()],
 }
 
 impl Source {
@@ -75,6 +81,7 @@ impl Source {
             accepted: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             shed: Default::default(),
+            reported: Default::default(),
         })
     }
 
@@ -103,6 +110,7 @@ impl Source {
 
     pub(crate) fn release(&self, lines: u64, bytes: u64, shed: Option<Shed>) {
         let counter = shed.map_or(&self.taken, |shed| &self.shed[shed as usize]);
+        // Counted before it is removed: who finds no held lines finds all counts. Ordering: the removal is SeqCst.
         counter.fetch_add(lines, Ordering::Relaxed);
         self.room.remove(lines, bytes);
     }
@@ -123,6 +131,20 @@ impl Source {
     #[must_use]
     pub fn shed(&self, reason: Shed) -> u64 {
         self.shed[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// Lines shed for this reason since the last call. One thread at a time calls it.
+    pub(crate) fn take_unreported(&self, reason: Shed) -> u64 {
+        let shed = self.shed(reason);
+        shed - self.reported[reason as usize].swap(shed, Ordering::Relaxed)
+    }
+
+    /// Whether a summary has to name it.
+    pub(crate) fn has_unreported(&self) -> bool {
+        let is_unreported = |reason: &Shed| {
+            self.shed(*reason) > self.reported[*reason as usize].load(Ordering::Relaxed)
+        };
+        Shed::SUMMARISED.iter().any(is_unreported)
     }
 
     /// Lines in memory.

@@ -7,9 +7,11 @@
 pub(crate) mod tcp;
 
 use std::{
+    collections::VecDeque,
     fmt,
+    num::NonZeroU32,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
@@ -18,12 +20,15 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    batch::{BatchBuilder, Done, Line},
-    frame::{Framer, Frames, Framing},
-    parse,
+    batch::{Batch, BatchBuilder, Done, Line, Marks},
+    config::Policy,
+    frame::{Framer, Framing},
+    parse::{self, Parsed},
     priority::Group,
-    server::{OpenSource, ServerHandle},
-    source::Source,
+    repeats::Repeats,
+    server::ServerHandle,
+    source::{Shed, Source},
+    sources::{Kinds, OpenSource},
 };
 
 /// The time now, in nanoseconds since 1970.
@@ -45,7 +50,28 @@ pub struct Fed {
 pub struct Intake {
     source: OpenSource,
     framer: Framer,
-    builders: [BatchBuilder; Group::ALL.len()],
+    groups: [GroupIntake; Group::ALL.len()],
+    /// What the frame before was: a frame that continues it is the same.
+    previous: Parsed,
+    is_previous_kept: bool,
+}
+
+/// The lines of one severity group.
+struct GroupIntake {
+    policy: Policy,
+    builder: BatchBuilder,
+    /// Lines that were considered for the sample.
+    considered: u32,
+    /// Batches that the source may evict, the oldest first. At most those that the dam holds, and some that are finished.
+    evictable: VecDeque<Weak<Batch>>,
+}
+
+/// How much of a sample is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pressure {
+    None,
+    Sample,
+    Full,
 }
 
 impl fmt::Debug for Intake {
@@ -58,11 +84,18 @@ impl Intake {
     /// Of a new source of this name.
     #[must_use]
     pub fn new(server: &ServerHandle, name: &str, framing: Framing) -> Self {
-        let config = server.config();
+        let group = |group| GroupIntake {
+            policy: server.lanes().policy(group),
+            builder: BatchBuilder::new(group),
+            considered: 0,
+            evictable: VecDeque::new(),
+        };
         Self {
-            source: server.open_source(name),
-            framer: Framer::new(framing, config.line_bytes_max),
-            builders: Group::ALL.map(BatchBuilder::new),
+            source: OpenSource::new(server, name),
+            framer: Framer::new(framing, server.config().line_bytes_max),
+            groups: Group::ALL.map(group),
+            previous: Parsed::PLAIN,
+            is_previous_kept: true,
         }
     }
 
@@ -81,79 +114,219 @@ impl Intake {
     /// Takes the next bytes of the source. `durable` is called once: with `true` when all lines that these bytes complete
     /// are durable, with `false` when one of them was shed.
     pub fn feed(&mut self, bytes: Bytes, received_ns: u64, durable: Option<Done>) -> Fed {
-        let text = sort(&mut self.builders, self.framer.feed(bytes));
-        self.send(&text, received_ns, durable)
+        let mut parts = Parts::new(durable);
+        let waits = self.take(Some(bytes), received_ns, &mut parts);
+        drop(parts);
+        self.evict();
+        Fed {
+            is_paused: waits && self.source().room().pauses(),
+        }
     }
 
-    /// The source has ended: takes the line that it has not completed.
+    /// The source has ended: takes the line that it has not completed, and writes how often the last line was repeated.
     pub fn end(&mut self, received_ns: u64) {
-        let text = sort(&mut self.builders, self.framer.finish());
-        let _ = self.send(&text, received_ns, None);
-    }
-
-    fn send(&mut self, text: &Bytes, received_ns: u64, durable: Option<Done>) -> Fed {
-        let groups = self.builders.iter().filter(|builder| !builder.is_empty());
-        let mut dones = share(durable, groups.count());
-        for builder in &mut self.builders {
-            if builder.is_empty() {
-                continue;
-            }
-            let done = dones.pop();
-            if let Some(batch) = builder.build(self.source.source(), received_ns, text, done) {
+        self.take(None, received_ns, &mut Parts::new(None));
+        let Some(repeats) = self.source.repeats() else {
+            return;
+        };
+        for last in repeats.lock().iter_mut() {
+            if let Some(batch) = last.take(self.source.source(), received_ns) {
                 self.source.server().lanes().send(batch);
             }
         }
-        Fed {
-            is_paused: self.source().room().pauses(),
+    }
+
+    /// Cuts bytes into lines, or takes the rest, and sends the lines. Whether a line is of a group that waits.
+    fn take(&mut self, bytes: Option<Bytes>, received_ns: u64, parts: &mut Parts) -> bool {
+        let Self {
+            source,
+            framer,
+            groups,
+            previous,
+            is_previous_kept,
+        } = self;
+        let frames = match bytes {
+            Some(bytes) => framer.feed(bytes),
+            None => framer.finish(),
+        };
+        let mut sender = Sender {
+            source,
+            text: frames.text.clone(),
+            received_ns,
+            parts,
+        };
+        let mut repeats = source.repeats().map(Repeats::lock);
+        let mut kinds = Kinds::default();
+        for (frame, line) in frames.lines() {
+            if frame.is_continuation {
+                previous.host_bytes = 0;
+            } else {
+                *previous = parse::line(line);
+                *is_previous_kept = true;
+            }
+            let parsed = *previous;
+            let marks = parsed.marks.with(frame.marks);
+            kinds.formats[parsed.format as usize] += 1;
+            kinds.malformed += u64::from(marks.has(Marks::MALFORMED));
+            let number = Group::of(parsed.priority.severity()) as usize;
+            let group = &mut groups[number];
+            match (group.policy, &mut repeats) {
+                (Policy::Wait | Policy::DropOldest, _) | (Policy::Coalesce, None) => {}
+                (Policy::Sample(one_in), _) => {
+                    if !frame.is_continuation {
+                        *is_previous_kept = group.is_sampled(one_in, &mut sender);
+                    }
+                    if !*is_previous_kept {
+                        continue;
+                    }
+                }
+                (Policy::Coalesce, Some(lasts)) => {
+                    let last = &mut lasts[number];
+                    let is_whole = !frame.is_continuation && !sender.parts.are_awaited();
+                    if is_whole && last.is_repeated(line, &parsed, received_ns) {
+                        continue;
+                    }
+                    if let Some(batch) = last.take(source.source(), received_ns) {
+                        sender.send(group);
+                        source.server().lanes().send(batch);
+                    }
+                    last.set(line, &parsed);
+                }
+            }
+            group.builder.push(Line {
+                at: frame.at,
+                bytes: frame.bytes,
+                host_at: parsed.host_at,
+                host_bytes: parsed.host_bytes,
+                priority: parsed.priority,
+                format: parsed.format,
+                marks,
+            });
+        }
+        source.server().sources().count(&kinds);
+        let mut waits = false;
+        for group in groups {
+            if !group.builder.is_empty() {
+                waits |= matches!(group.policy, Policy::Wait | Policy::Coalesce);
+                sender.send(group);
+            }
+        }
+        waits
+    }
+
+    /// At its bound, the source sheds its oldest lines that it may shed, the least urgent first. The newest batch is kept.
+    fn evict(&mut self) {
+        let room = self.source.source().room();
+        for group in self.groups.iter_mut().rev() {
+            while group.evictable.len() > 1 && !room.is_below() {
+                if let Some(batch) = group.evictable.pop_front().and_then(|it| it.upgrade()) {
+                    batch.evict();
+                }
+            }
         }
     }
 }
 
-/// Parses lines, and gives each to the builder of its group. Returns their text.
-fn sort(builders: &mut [BatchBuilder; Group::ALL.len()], frames: Frames<'_>) -> Bytes {
-    for (frame, line) in frames.lines() {
-        let parsed = parse::line(line);
-        let group = Group::of(parsed.priority.severity());
-        builders[group as usize].push(Line {
-            at: frame.at,
-            bytes: frame.bytes,
-            host_at: parsed.host_at,
-            host_bytes: parsed.host_bytes,
-            priority: parsed.priority,
-            format: parsed.format,
-            marks: parsed.marks.with(frame.marks),
-        });
+impl GroupIntake {
+    /// Whether the line is in the sample; if not, it is counted as shed.
+    fn is_sampled(&mut self, one_in: NonZeroU32, sender: &mut Sender<'_>) -> bool {
+        let reason = match sender.pressure(self.builder.group()) {
+            Pressure::None => return true,
+            Pressure::Sample => Shed::Sampled,
+            Pressure::Full => Shed::Full,
+        };
+        self.considered = self.considered.wrapping_add(1);
+        let is_sampled = reason == Shed::Sampled && self.considered.is_multiple_of(one_in.get());
+        if !is_sampled {
+            sender.source.source().refuse(1, reason);
+            sender.parts.note_shed();
+        }
+        is_sampled
     }
-    frames.text
 }
 
-/// A function for each part: `done` is called after all of them, with `true` if all were.
-fn share(done: Option<Done>, parts: usize) -> Vec<Done> {
-    let Some(done) = done else { return Vec::new() };
-    if parts == 0 {
-        done(true);
-        return Vec::new();
-    }
-    let all = Arc::new(AllDone {
-        is_lost: AtomicBool::new(false),
-        done: Mutex::new(Some(done)),
-    });
-    let part = |all: Arc<AllDone>| -> Done {
-        Box::new(move |is_durable| {
-            if !is_durable {
-                // Ordering: Relaxed: the drop of the last reference reads it.
-                all.is_lost.store(true, Ordering::Relaxed);
-            }
-        })
-    };
-    (0..parts).map(|_| part(all.clone())).collect()
+/// What the batches of one read have in common.
+struct Sender<'a> {
+    source: &'a OpenSource,
+    text: Bytes,
+    received_ns: u64,
+    parts: &'a mut Parts,
 }
+
+impl Sender<'_> {
+    fn pressure(&self, group: Group) -> Pressure {
+        let room = self.source.source().room();
+        if !room.is_below() {
+            Pressure::Full
+        } else if !room.is_low() || self.source.server().lanes().is_pressed(group) {
+            Pressure::Sample
+        } else {
+            Pressure::None
+        }
+    }
+
+    fn send(&mut self, group: &mut GroupIntake) {
+        let GroupIntake {
+            builder,
+            policy,
+            evictable,
+            ..
+        } = group;
+        let source = self.source.source();
+        let built = builder.build(source, self.received_ns, &self.text, self.parts.next());
+        let Some(batch) = built else { return };
+        if *policy == Policy::DropOldest {
+            let is_finished =
+                |batch: &Weak<Batch>| batch.upgrade().is_none_or(|it| !it.is_queued());
+            while evictable.front().is_some_and(is_finished) {
+                evictable.pop_front();
+            }
+            evictable.push_back(Arc::downgrade(&batch));
+        }
+        self.source.server().lanes().send(batch);
+    }
+}
+
+/// A function for each batch of one read: `done` is called after all of them, with `true` if all were.
+struct Parts(Option<Arc<AllDone>>);
 
 /// Calls `done` when the last part has dropped it.
 struct AllDone {
     is_lost: AtomicBool,
     /// For `Sync` alone.
     done: Mutex<Option<Done>>,
+}
+
+impl Parts {
+    fn new(done: Option<Done>) -> Self {
+        Self(done.map(|done| {
+            Arc::new(AllDone {
+                is_lost: AtomicBool::new(false),
+                done: Mutex::new(Some(done)),
+            })
+        }))
+    }
+
+    /// Whether somebody waits for them.
+    fn are_awaited(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn note_shed(&self) {
+        if let Some(all) = &self.0 {
+            all.is_lost.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn next(&self) -> Option<Done> {
+        let all = self.0.clone()?;
+        Some(Box::new(move |is_durable| {
+            if !is_durable {
+                // Ordering: Relaxed: the drop of the last reference reads it.
+                all.is_lost.store(true, Ordering::Relaxed);
+            }
+        }))
+    }
 }
 
 impl Drop for AllDone {

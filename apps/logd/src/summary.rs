@@ -1,0 +1,145 @@
+//! The lines of the server's own: how many lines were shed, and how often a line was repeated.
+
+use std::{fmt::Write, time::Duration};
+
+use freeboard::{Actor, Context, Handler};
+
+use crate::{
+    config::Config,
+    input::received_now_ns,
+    priority::{Facility, Priority, Severity},
+    repeats::own_batch,
+    server::ServerHandle,
+    source::Shed,
+    sources::OpenSource,
+};
+
+/// Sources that a summary names.
+pub const SUMMARY_SOURCES_MAX: usize = 10;
+
+/// The name of the server as a source.
+const NAME: &str = "logd";
+
+const PRIORITY: Priority = Priority::new(Facility::SYSLOG, Severity::Warning);
+
+/// The shortest and the longest time between two looks at the sources.
+const TICK_MIN: Duration = Duration::from_millis(10);
+const TICK_MAX: Duration = Duration::from_secs(1);
+
+/// Lines by reason, as [`Shed::SUMMARISED`].
+type Counts = [u64; Shed::SUMMARISED.len()];
+
+/// Writes the summaries.
+pub(crate) struct Reporter {
+    own: OpenSource,
+    tick: Duration,
+    ticks_to_summary: u128,
+    ticks: u128,
+}
+
+/// Time has passed.
+#[derive(Clone, Copy, Debug)]
+struct Tick;
+
+impl Reporter {
+    pub(crate) fn new(server: &ServerHandle) -> Self {
+        let Config {
+            summary_interval,
+            repeat_time,
+            ..
+        } = *server.config();
+        let tick = summary_interval.min(repeat_time).clamp(TICK_MIN, TICK_MAX);
+        Self {
+            own: OpenSource::new(server, NAME),
+            tick,
+            ticks_to_summary: (summary_interval.as_nanos() / tick.as_nanos()).max(1),
+            ticks: 0,
+        }
+    }
+
+    fn write_repeats(&self) {
+        let server = self.own.server();
+        let now_ns = received_now_ns();
+        let repeat_ns = u64::try_from(server.config().repeat_time.as_nanos()).unwrap_or(u64::MAX);
+        let before_ns = now_ns.saturating_sub(repeat_ns);
+        for (source, repeats) in server.sources().all_repeats() {
+            // If its thread has the lock, the next tick comes.
+            let Some(mut lasts) = repeats.try_lock() else {
+                continue;
+            };
+            for last in lasts.iter_mut() {
+                if let Some(batch) = last.take_old(&source, before_ns, now_ns) {
+                    server.lanes().send(batch);
+                }
+            }
+        }
+    }
+
+    fn write_summary(&self) {
+        let server = self.own.server();
+        let mut sums = Counts::default();
+        let mut sources = Vec::new();
+        for source in server.sources().to_report() {
+            let counts = Shed::SUMMARISED.map(|reason| source.take_unreported(reason));
+            let lines: u64 = counts.iter().sum();
+            if lines > 0 {
+                sums.iter_mut()
+                    .zip(counts)
+                    .for_each(|(sum, count)| *sum += count);
+                sources.push((lines, source, counts));
+            }
+        }
+        if sources.is_empty() {
+            return;
+        }
+        sources.sort_by(|(a, ..), (b, ..)| b.cmp(a));
+        let lines: u64 = sums.iter().sum();
+        let mut text = format!("{lines} lines shed from {} sources", sources.len());
+        write_counts(&mut text, &sums);
+        for (_, source, counts) in sources.iter().take(SUMMARY_SOURCES_MAX) {
+            // Writing to a string does not fail.
+            let _ = write!(text, "; {}", source.name());
+            write_counts(&mut text, counts);
+        }
+        let own = self.own.source();
+        if let Some(batch) = own_batch(own, received_now_ns(), PRIORITY, 0, text.into_bytes()) {
+            server.lanes().send(batch);
+        }
+    }
+}
+
+/// `: full 12, sampled 3`
+fn write_counts(text: &mut String, counts: &Counts) {
+    let counts = Shed::SUMMARISED.into_iter().zip(counts);
+    for (at, (reason, count)) in counts.filter(|(_, count)| **count > 0).enumerate() {
+        let separator = if at == 0 { ": " } else { ", " };
+        let _ = write!(text, "{separator}{} {count}", reason.name());
+    }
+}
+
+impl Actor for Reporter {
+    const TELLS_EXPIRE: bool = false;
+
+    fn started(&mut self, cx: &mut Context<Self>) {
+        if let Err(error) = cx.every(self.tick, Tick) {
+            tracing::error!("no summaries of shed lines will be written: {error}");
+        }
+    }
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        self.write_summary();
+    }
+}
+
+impl Handler<Tick> for Reporter {
+    type Reply = ();
+
+    fn handle(&mut self, _: Tick, _: &mut Context<Self>) {
+        self.write_repeats();
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(self.ticks_to_summary) {
+            self.write_summary();
+        }
+        self.own.server().sources().prune();
+    }
+}

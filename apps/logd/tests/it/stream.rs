@@ -1,0 +1,73 @@
+//! From sockets into a stream, across restarts.
+
+use std::{io::Write, process::Command};
+
+use freeboard_logd::{Config, Marks, StartError};
+
+use crate::common::{Rig, lines_of, send, stream_sink};
+
+#[test]
+fn lines_are_in_the_stream_in_order_after_a_stop() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rig = Rig::start(Config::new(vec![stream_sink(directory.path())]));
+    let mut client = rig.connect();
+    let name = format!("tcp:{}", client.local_addr().expect("it is connected"));
+    for line in 0..1_000 {
+        writeln!(client, "<14>line {line}").expect("it reads");
+    }
+    client.write_all(b"<14>half a line").expect("it reads");
+    rig.wait_accepted(1_000);
+    drop(client);
+    rig.wait_accepted(1_001);
+    assert!(rig.stop().is_clean());
+
+    let mut expected: Vec<_> = (0..1_000)
+        .map(|line| (name.clone(), Marks::default(), format!("<14>line {line}")))
+        .collect();
+    expected.push((name, Marks::TRUNCATED, "<14>half a line".to_owned()));
+    assert_eq!(lines_of(directory.path()), expected);
+}
+
+#[test]
+fn a_server_continues_the_stream_and_a_second_one_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = || Config::new(vec![stream_sink(directory.path())]);
+    for round in 0..3 {
+        let rig = Rig::start(config());
+        send(&rig, &format!("round {round}\n"));
+        rig.wait_accepted(1);
+        let Err(StartError::Sink { name, error }) = Rig::try_start(config()) else {
+            panic!("two servers have one stream");
+        };
+        assert_eq!(name, "stream");
+        assert_eq!(error.to_string(), "another writer has this stream open");
+        assert!(rig.stop().is_clean());
+    }
+    let lines = lines_of(directory.path());
+    let texts: Vec<_> = lines.iter().map(|(_, _, text)| text.as_str()).collect();
+    assert_eq!(texts, ["round 0", "round 1", "round 2"]);
+}
+
+#[test]
+fn logger_of_util_linux_is_understood() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rig = Rig::start(Config::new(vec![stream_sink(directory.path())]));
+    let port = rig.server.tcp_addresses()[0].port().to_string();
+    let mut logger = Command::new("logger");
+    logger.args(["-n", "127.0.0.1", "-P", &port, "-T", "-p", "user.err"]);
+    let Ok(status) = logger.args(["-t", "test", "it works"]).status() else {
+        return eprintln!("skipped: logger is not installed");
+    };
+    assert!(status.success());
+    rig.wait_accepted(1);
+    assert!(rig.stop().is_clean());
+    let lines = lines_of(directory.path());
+    let [(_, marks, text)] = lines.as_slice() else {
+        panic!("one line: {lines:?}");
+    };
+    assert_eq!(*marks, Marks::default());
+    assert!(
+        text.starts_with("<11>1 ") && text.ends_with("it works"),
+        "{text}"
+    );
+}
