@@ -59,7 +59,7 @@ mod sync;
 mod verify;
 mod writer;
 
-pub use format::{Algorithm, SealUnit};
+pub use format::{Algorithm, CONSUMER_NAME_BYTES_MAX, CONSUMERS_MAX, SealUnit};
 pub use head::Head;
 pub use index::rebuild_index;
 pub use log::{OpenError, TailDamage};
@@ -75,6 +75,7 @@ pub use verify::{
 };
 pub use writer::{
     AppendError, AppendManyError, BATCH_BYTES_LIMIT, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN,
-    BufferSize, CloseError, RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX,
-    Sequences, StreamOptions, StreamSnapshot, StreamWriter, SyncMode, Ticket, TicketError, Written,
+    BufferSize, CloseError, ConsumerError, RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN,
+    SHARDS_MAX, Sequences, StreamOptions, StreamSnapshot, StreamWriter, SyncMode, Ticket,
+    TicketError, Written,
 };

@@ -70,6 +70,27 @@
 //!  16  16  stream id                          252   4  CRC32C of bytes 0..252
 //! ```
 //!
+//! **Positions.** The file `positions.mark` has two pages of 4,096 bytes; a new one replaces the older, as above. It is
+//! written when a consumer acknowledges, and before tickets resolve where
+//! [`rollback_unacknowledged`](crate::StreamOptions::rollback_unacknowledged) is set.
+//!
+//! ```text
+//! positions                                   consumer, 64 bytes, up to 32 of them
+//!   0   8  magic "FBPOSITN"                     0   1  bytes of the name, n
+//!   8   2  version, 1                           1   n  name, then zeros
+//!  10   1  algorithm                           56   8  the last record that it has acknowledged
+//!  11   1  count of consumers
+//!  12   4  0
+//!  16  16  stream id                           48   8  epoch of the writer that keeps the next, 0 if none does
+//!  32   8  generation                          56   8  no ticket of a later record has resolved
+//!  40   8  the segment whose key made the tag  64  64  tag: the MAC of bytes 0..4092 without it; 0 where unsealed
+//! 128 ...  consumers, then zeros             4092   4  CRC32C of bytes 0..4092
+//! ```
+//!
+//! An attacker without the key cannot forge a page. He can put back an older one: its consumers then read records again,
+//! and a writer that rolls back removes records that were acknowledged after it, as if he had cut off the end; the
+//! truncation shows it.
+//!
 //! **Truncation.** To remove all records after one, the writer begins a new segment there. Its header is of version 3
 //! and has two more fields, which its tag covers: at 240 the sequence of the last record that was kept, at 248 the
 //! highest that was removed. Its first record follows the last chunk that was kept whole; if the truncation divides a
@@ -98,6 +119,7 @@ mod chunk_header;
 mod error;
 mod fields;
 mod heads_sum;
+mod positions;
 mod record;
 mod retention_mark;
 mod segment_header;
@@ -108,6 +130,7 @@ pub use algorithm::{Algorithm, SealUnit};
 pub use chunk_header::{ChunkHeader, is_torn_header};
 pub use error::FormatError;
 pub use heads_sum::HeadsSum;
+pub use positions::{CONSUMER_NAME_BYTES_MAX, CONSUMERS_MAX, POSITIONS, Positions};
 pub use record::{RECORD_HEAD_BYTES, RecordAt, RecordError, Records, record_bytes, write_record};
 pub use retention_mark::{
     RETENTION_FILE_BYTES, RETENTION_MARK, RETENTION_MARK_BYTES, RetentionMark,

@@ -75,6 +75,12 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The positions of consumers cannot be believed. Without the file, the stream opens without consumers.
+    #[error("positions.mark: {reason}")]
+    Positions {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The stream is damaged, and valid data follows the damage.
     #[error("{0}. Nothing was changed; salvage copies what is whole")]
     Damaged(Box<TailDamage>),

@@ -18,20 +18,32 @@ pub(crate) type MarkSlot = Option<Result<RetentionMark, FormatError>>;
 /// Creates the file for the marks, unless it exists. Retention frees space when the disk is full, so it must not need
 /// any then.
 pub(crate) fn reserve_mark(storage: &dyn Storage) -> io::Result<Arc<dyn StorageFile>> {
-    match storage.open(RETENTION_MARK, Access::Cached) {
+    reserve_pages(storage, RETENTION_MARK, &[])
+}
+
+/// Creates a file of two pages that begins with `first`, unless it exists. All else of it is zero.
+pub(super) fn reserve_pages(
+    storage: &dyn Storage,
+    name: &str,
+    first: &[u8],
+) -> io::Result<Arc<dyn StorageFile>> {
+    match storage.open(name, Access::Cached) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-            let what = format!("{RETENTION_MARK} is a directory");
+            let what = format!("{name} is a directory");
             return Err(io::Error::new(io::ErrorKind::IsADirectory, what));
         }
         there => return there,
     }
-    let unfinished = format!("{RETENTION_MARK}{PREPARING}");
+    let unfinished = format!("{name}{PREPARING}");
     // An attempt that failed may have left it.
     let _ = storage.remove(&unfinished);
     let file = storage.create(&unfinished, RETENTION_FILE_BYTES, Access::Cached)?;
+    if !first.is_empty() {
+        file.write_at(&[first], 0)?;
+    }
     file.sync()?;
-    storage.rename(&unfinished, RETENTION_MARK)?;
+    storage.rename(&unfinished, name)?;
     storage.sync_directory()?;
     Ok(file)
 }

@@ -9,8 +9,8 @@ use std::{collections::VecDeque, io};
 
 use crate::{
     format::{
-        ALIGNMENT, Algorithm, ChunkHeader, FormatError, RETENTION_MARK, SealUnit, SegmentHeader,
-        StreamId, TAG_BYTES, Tag, segment_name,
+        ALIGNMENT, Algorithm, ChunkHeader, FormatError, POSITIONS, RETENTION_MARK, SealUnit,
+        SegmentHeader, StreamId, TAG_BYTES, Tag, segment_name,
     },
     scan::{self, Broken, Expected, Found, Next, SegmentScan},
     seal::{Ratchet, Secret, SegmentFault, SegmentKeys, check_chunk, check_segment},
@@ -109,7 +109,7 @@ impl Recovery<'_> {
                 return Err(self.lost(1, 0, 1));
             }
             self.clear(&segments)?;
-            self.remove_mark()?;
+            self.remove_marks()?;
             return Ok(new_stream());
         };
         if self.asked != (last.algorithm, last.unit) {
@@ -228,14 +228,18 @@ impl Recovery<'_> {
         header.map_err(OpenError::io(format!("read segment {number}")))
     }
 
-    /// Removes the retention mark. A new stream has removed nothing, so the mark is of an earlier stream.
-    fn remove_mark(&self) -> Result<(), OpenError> {
-        match self.storage.remove(RETENTION_MARK) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(OpenError::io("remove the retention mark")(error))
+    /// Removes the mark of retention and the positions. A new stream has removed nothing, and nobody has read it, so they
+    /// are of an earlier stream.
+    fn remove_marks(&self) -> Result<(), OpenError> {
+        for name in [RETENTION_MARK, POSITIONS] {
+            match self.storage.remove(name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(OpenError::io(format!("remove {name}"))(error));
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     fn sync(&self, number: u64) -> Result<(), OpenError> {

@@ -29,7 +29,7 @@ pub(crate) use ratchet::{Secret, keys_at};
 
 use std::sync::Arc;
 
-use crate::format::{Algorithm, RetentionMark, SegmentHeader, StreamId, TAG_BYTES, Tag};
+use crate::format::{Algorithm, Positions, RetentionMark, SegmentHeader, StreamId, TAG_BYTES, Tag};
 
 /// The unsealed or sealed tag of a segment header, and its key check, are filled in.
 pub fn seal_segment(keys: Option<&SegmentKeys>, header: &mut SegmentHeader) {
@@ -77,7 +77,7 @@ pub enum SegmentFault {
     Tampered,
 }
 
-/// Seals retention marks.
+/// Seals retention marks and positions.
 pub(crate) struct MarkSealer {
     pub(crate) algorithm: Algorithm,
     pub(crate) stream: StreamId,
@@ -88,6 +88,14 @@ pub(crate) struct MarkSealer {
 }
 
 impl MarkSealer {
+    /// Seals the positions of consumers.
+    pub(crate) fn page(&self, page: &mut Positions) {
+        page.sealed_in = self.segment;
+        if let Some(keys) = &self.keys {
+            page.tag = keys.chunk_tag(&page.encode_untagged(), &[]);
+        }
+    }
+
     /// The mark that says that the segments before `first_kept` may be missing.
     pub(crate) fn mark(&self, first_kept: u64) -> RetentionMark {
         let mut mark = RetentionMark {
@@ -102,6 +110,11 @@ impl MarkSealer {
         }
         mark
     }
+}
+
+/// As [`is_mark_genuine`], of the positions of consumers.
+pub(crate) fn is_page_genuine(keys: &SegmentKeys, page: &Positions) -> bool {
+    is_same(&keys.chunk_tag(&page.encode_untagged(), &[]), &page.tag)
 }
 
 /// Whether the holder of the keys, which are those of segment `sealed_in`, wrote the mark.

@@ -20,7 +20,7 @@ use crate::{
 use super::{
     batch::{Hurry, Part, wake_all},
     ending::TurnGuard,
-    error::AppendError,
+    error::{AppendError, TicketError},
     options::{Observer, Written},
     segment_pool::{Trouble, time_ns},
     shard::{Filled, Page},
@@ -434,11 +434,23 @@ impl Shared {
     }
 
     /// Settles the tickets and wakes those who wait.
-    fn complete(&self, completions: Completions) {
+    fn complete(&self, mut completions: Completions) {
         if let Some(Observer(observer)) = &self.options.observer {
-            for written in completions.written {
+            for written in completions.written.drain(..) {
                 // As for wakers: a panic must not stop a thread that others depend on.
                 let _ = catch_unwind(AssertUnwindSafe(|| observer(written)));
+            }
+        }
+        let last = completions.settled.iter();
+        let last = last.map(|(part, first)| first + u64::from(part.count) - 1);
+        if self.options.rolls_back
+            && let Some(last) = last.max()
+            && let Err(error) = self.mark(last)
+        {
+            self.note_fault(format!("the mark of acknowledged records failed: {error}"));
+            for (part, _) in completions.settled.drain(..) {
+                self.gauges.unknown.add(part.count.into());
+                part.batch.settle(Err(TicketError::Unknown));
             }
         }
         let now = now_ns();
@@ -448,6 +460,13 @@ impl Shared {
             part.batch.settle(Ok(first));
         }
         wake_all(completions.wakers);
+    }
+
+    /// Notes durably that the tickets up to this record are about to resolve.
+    pub(super) fn mark(&self, last_record: u64) -> io::Result<()> {
+        let storage = self.storage.as_ref();
+        self.consumers
+            .mark(storage, &self.segment_pool, last_record)
     }
 
     /// Makes the written data durable, in mode interval.

@@ -211,6 +211,13 @@ impl Shared {
         }
         let log = LogEnd::new(identity, secret, &recovered, None);
         self.segment_pool.restart(recovered.finished);
+        let epoch = if self.options.rolls_back {
+            recovered.epoch
+        } else {
+            0
+        };
+        self.consumers
+            .begin(storage, &self.segment_pool, epoch, last_record)?;
         *self.log() = log;
         // Nothing is accepted meanwhile. Under the state's lock, because `want_sync` counts under it.
         let mut state = self.state();
@@ -287,6 +294,9 @@ impl Shared {
             file.sync()?;
             self.gauges.syncs.add(1);
             self.segment_pool.set_durable(last_record);
+            if self.options.rolls_back {
+                self.mark(last_record)?;
+            }
         }
         self.segment_pool.clear()
     }

@@ -110,6 +110,8 @@ pub struct StreamSnapshot {
     pub segments_finished: u64,
     /// Their bytes.
     pub segment_bytes: u64,
+    /// Segments that the limit of bytes has removed before all named consumers had acknowledged their records.
+    pub segments_unread: u64,
     /// Whether writes go past the page cache; `None` before the first segment.
     pub is_direct: Option<bool>,
     /// The bytes of each write.
@@ -156,6 +158,8 @@ metrics! {
     gauge "freeboard_stream_buffer_bytes" = |it| it.buffer_bytes, "The size of new buffers.";
     gauge "freeboard_stream_segments_finished" = |it| it.segments_finished,
         "Finished segments that are kept.";
+    counter "freeboard_stream_segments_unread_total" = |it| it.segments_unread,
+        "Segments that were removed for their bytes before all consumers had read them.";
     gauge "freeboard_stream_segments_bytes" = |it| it.segment_bytes, "The bytes of finished segments.";
     counter "freeboard_stream_records_shed_total" by "reason" = |it| {
         it.records_shed.iter().map(|(reason, count)| (reason.as_str(), *count))

@@ -14,6 +14,7 @@
 mod batch;
 mod buffer_size;
 mod committer;
+mod consumers;
 mod demand;
 mod ending;
 mod error;
@@ -31,6 +32,7 @@ mod write;
 mod writer_state;
 
 pub use buffer_size::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize};
+pub use consumers::ConsumerError;
 #[cfg(all(test, loom))]
 pub(crate) use demand::Demand;
 pub use error::{AppendError, AppendManyError, CloseError, TicketError};

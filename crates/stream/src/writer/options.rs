@@ -72,6 +72,7 @@ pub struct StreamOptions {
     pub(super) segment_bytes: u64,
     pub(super) retention: Retention,
     pub(super) record_bytes_max: usize,
+    pub(super) rolls_back: bool,
     pub(super) shards: Option<usize>,
     pub(super) observer: Option<Observer>,
 }
@@ -90,6 +91,7 @@ impl Default for StreamOptions {
             segment_bytes: 256 << 20,
             retention: Retention::default(),
             record_bytes_max: 16 << 20,
+            rolls_back: false,
             shards: None,
             observer: None,
         }
@@ -168,6 +170,19 @@ impl StreamOptions {
     #[must_use]
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
+        self
+    }
+
+    /// Sets whether records of which no ticket had resolved before a crash are removed when the stream is opened again,
+    /// so that it ends with an acknowledged record. Without it they stay if they are whole: a write may be on the disk
+    /// though the process was killed before its ticket resolved.
+    ///
+    /// While it is set, a ticket resolves only after a mark says durably that its record was acknowledged: one more
+    /// synchronous write of 4 KiB for each group of records. The removal is a truncation, which
+    /// [`verify`](crate::verify) lists. Records that a writer without this option has appended stay.
+    #[must_use]
+    pub fn rollback_unacknowledged(mut self, is_on: bool) -> Self {
+        self.rolls_back = is_on;
         self
     }
 
@@ -282,12 +297,14 @@ impl StreamOptions {
 /// limit that is set is enough by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// The most bytes that the stream's segments take.
+    /// The most bytes that the stream's segments take. It is the only limit that removes records which a named consumer
+    /// has not acknowledged ([`StreamSnapshot::segments_unread`](crate::StreamSnapshot::segments_unread) counts them).
     pub bytes: Option<u64>,
     /// The most time since its last record was written.
     pub age: Option<Duration>,
-    /// Whether a segment is removed when a reader has acknowledged all its records
-    /// ([`StreamWriter::acknowledge`](crate::StreamWriter::acknowledge)).
+    /// Whether a segment is removed when all its records were acknowledged: by all named consumers
+    /// ([`StreamWriter::acknowledge_as`](crate::StreamWriter::acknowledge_as)) and, once it was called, by
+    /// [`StreamWriter::acknowledge`](crate::StreamWriter::acknowledge).
     pub acknowledged: bool,
 }
 

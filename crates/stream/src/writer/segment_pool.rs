@@ -39,7 +39,16 @@ pub(super) struct SegmentPool {
     acknowledged: AtomicU64,
     /// The last record that is durable.
     durable: AtomicU64,
+    /// The last record that all named consumers have acknowledged; [`NONE`] without any.
+    slowest: AtomicU64,
+    /// No ticket of a later record has resolved; [`NONE`] where that is not noted.
+    marked: AtomicU64,
+    /// Segments that were removed before all consumers had acknowledged them.
+    unread: AtomicU64,
 }
+
+/// Nobody holds records back.
+const NONE: u64 = u64::MAX;
 
 /// A finished segment of mode none, to be synced in the background.
 struct Unsynced {
@@ -124,7 +133,34 @@ impl SegmentPool {
             changed: Condvar::new(),
             acknowledged: AtomicU64::new(0),
             durable: AtomicU64::new(0),
+            slowest: AtomicU64::new(NONE),
+            marked: AtomicU64::new(NONE),
+            unread: AtomicU64::new(0),
         }
+    }
+
+    /// The records after these are still needed: by the slowest of the named consumers, and by a writer that rolls back.
+    pub(super) fn hold(&self, slowest: Option<u64>, marked: Option<u64>) {
+        // Ordering: Relaxed, the lock orders it against the thread's check.
+        self.slowest
+            .store(slowest.unwrap_or(NONE), Ordering::Relaxed);
+        self.marked.store(marked.unwrap_or(NONE), Ordering::Relaxed);
+        if self.retention.is_bounded() {
+            drop(self.lock());
+            self.changed.notify_all();
+        }
+    }
+
+    /// How many segments were removed before all consumers had acknowledged them.
+    pub(super) fn unread(&self) -> u64 {
+        // Ordering: Relaxed, a figure.
+        self.unread.load(Ordering::Relaxed)
+    }
+
+    /// Seals with the key of the segment that is written.
+    pub(super) fn sealer(&self) -> Arc<MarkSealer> {
+        let sealer = self.lock().sealer.clone();
+        sealer.expect("it is given when the stream is opened")
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -360,7 +396,12 @@ impl SegmentPool {
         match removed {
             // Only now: a segment that could not be removed is still of the stream.
             Some((retired, Ok(()))) => {
-                state.finished.pop_front();
+                let removed = state.finished.pop_front();
+                // Ordering: Relaxed, figures.
+                let slowest = self.slowest.load(Ordering::Relaxed);
+                if removed.is_some_and(|it| it.last_record > slowest) {
+                    self.unread.fetch_add(1, Ordering::Relaxed);
+                }
                 if !retired.is_removed {
                     state.spare = Some(retired.number);
                 }
@@ -419,7 +460,9 @@ impl SegmentPool {
         };
         // Not the last durable segment either: the header of the next is durable with its first record, and without any
         // header that holds there is no stream.
-        if oldest.last_record >= self.durable() {
+        // Ordering: Relaxed, as of the other limits: a stale value is a lower one, or the lock orders it.
+        let [slowest, marked] = [&self.slowest, &self.marked].map(|it| it.load(Ordering::Relaxed));
+        if oldest.last_record >= self.durable().min(marked) {
             return false;
         }
         let bytes = state.bytes() + self.segment_bytes;
@@ -428,10 +471,14 @@ impl SegmentPool {
             let now_ns = time_ns();
             u128::from(now_ns.saturating_sub(oldest.ended_ns)) > age.as_nanos()
         });
-        let is_acknowledged = self.retention.acknowledged
-            // Ordering: Relaxed, it only grows.
-            && oldest.last_record <= self.acknowledged.load(Ordering::Relaxed);
-        is_too_much || is_too_old || is_acknowledged
+        // Ordering: Relaxed, it only grows.
+        let acknowledged = match self.acknowledged.load(Ordering::Relaxed) {
+            // Nobody has acknowledged but, perhaps, named consumers.
+            0 if slowest != NONE => slowest,
+            acknowledged => acknowledged,
+        };
+        let is_acknowledged = self.retention.acknowledged && oldest.last_record <= acknowledged;
+        is_too_much || oldest.last_record <= slowest && (is_too_old || is_acknowledged)
     }
 
     /// Takes a segment's name away. Durable before the next one is removed: a gap would be damage.

@@ -20,6 +20,7 @@ use crate::{
 
 use super::{
     batch::{Batch, Hurry, wake_all},
+    consumers::Consumers,
     demand::Demand,
     error::{AppendError, CloseError, TicketError},
     metrics::{Gauges, StreamSnapshot},
@@ -64,6 +65,7 @@ pub(super) struct Shared {
     /// Only for the thread whose turn it is; never contended.
     pub(super) log: Mutex<LogEnd>,
     pub(super) segment_pool: SegmentPool,
+    pub(super) consumers: Consumers,
     pub(super) gauges: Gauges,
     /// Why the stream is down, or its last failure.
     pub(super) fault: Mutex<Option<String>>,
@@ -294,6 +296,7 @@ impl Shared {
             durable,
             memory_bytes: self.state().pool.used_bytes(),
             segments_finished: segments as u64,
+            segments_unread: self.segment_pool.unread(),
             segment_bytes,
             is_direct: self.log().end().map(|(file, _)| file.is_direct()),
             ..self.gauges.snapshot()

@@ -10,8 +10,8 @@ use std::{
 use crate::{
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, StreamId, SyncKind, segment_name},
     log::{
-        Identity, LogEnd, OpenError, SegmentFile, complete_truncation, prepare_truncation, recover,
-        reserve_mark,
+        Identity, LogEnd, OpenError, SegmentFile, complete_truncation, prepare_truncation,
+        read_positions, recover, reserve_mark,
     },
     seal::Secret,
     storage::{Access, Disk, Storage},
@@ -19,6 +19,7 @@ use crate::{
 
 use super::{
     committer,
+    consumers::Consumers,
     demand::Demand,
     ending::TurnGuard,
     metrics::Gauges,
@@ -109,6 +110,18 @@ fn start(
         complete_truncation(storage.as_ref(), secret, &recovered)?;
         recovered = recover()?;
     }
+    let positions = read_positions(storage.as_ref(), secret, &recovered)?;
+    // The last epoch is at most the mark's if no other writer has appended since.
+    let rolled_back = positions
+        .as_ref()
+        .filter(|it| options.rolls_back && it.epoch >= recovered.epoch - 1 && it.epoch > 0);
+    if let Some(mark) = rolled_back
+        && mark.acknowledged < recovered.next_record - 1
+        && prepare_truncation(storage.as_ref(), secret, &recovered, mark.acknowledged)?
+    {
+        complete_truncation(storage.as_ref(), secret, &recovered)?;
+        recovered = recover()?;
+    }
     let stream = match &recovered.header {
         Some(header) => header.stream,
         None => new_stream_id()?,
@@ -157,6 +170,13 @@ fn start(
         }
     }
     segment_pool.rolled(None, log.next_segment(), log.mark_sealer());
+    let consumers = Consumers::new(stream, positions, &segment_pool);
+    let epoch = if options.rolls_back {
+        recovered.epoch
+    } else {
+        0
+    };
+    consumers.begin(storage.as_ref(), &segment_pool, epoch, last_record)?;
     let shards = options.shard_count();
     let tag_bytes = options.unit.record_tag_bytes(options.algorithm);
     let shared = Arc::new_cyclic(|this| Shared {
@@ -179,6 +199,7 @@ fn start(
         work: Condvar::new(),
         log: Mutex::new(log),
         segment_pool,
+        consumers,
         gauges: Gauges::new(options.buffer),
         fault: Mutex::new(None),
         closed: Mutex::new(None),

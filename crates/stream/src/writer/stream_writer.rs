@@ -15,6 +15,7 @@ use std::{
 use crate::{head::Head, storage::Storage};
 
 use super::{
+    consumers::ConsumerError,
     error::{AppendError, AppendManyError, CloseError, TicketError},
     metrics::StreamSnapshot,
     shard::Shard,
@@ -277,6 +278,44 @@ impl StreamWriter {
     /// Tells retention that a reader has acknowledged all records up to this one.
     pub fn acknowledge(&self, sequence: u64) {
         self.shared().segment_pool.acknowledge(sequence);
+    }
+
+    /// Notes durably that the consumer `name` has acknowledged all records up to `sequence`; 0 makes it known before its
+    /// first record. A position never falls, but to the stream's end: when a truncation or a power failure has removed
+    /// records. Retention keeps the records after it, except for its limit of bytes. Returns the consumer's position.
+    ///
+    /// It waits for a synchronous write of 4 KiB. A stream without records, when opened again, is a new one without
+    /// consumers.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConsumerError`]: there are [`CONSUMERS_MAX`](crate::CONSUMERS_MAX) others, the record is not durable, or the
+    /// write failed.
+    pub fn acknowledge_as(&self, name: &str, sequence: u64) -> Result<u64, ConsumerError> {
+        let shared = self.shared();
+        let durable = self.flushed();
+        if sequence > durable {
+            return Err(ConsumerError::NotDurable { sequence, durable });
+        }
+        let (storage, pool) = (shared.storage.as_ref(), &shared.segment_pool);
+        shared.consumers.acknowledge(storage, pool, name, sequence)
+    }
+
+    /// The named consumers, and the last record that each has acknowledged.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<(String, u64)> {
+        self.shared().consumers.list()
+    }
+
+    /// Forgets a consumer, durably. Returns whether there was one of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ConsumerError::Io`]: it may be there after a crash.
+    pub fn remove_consumer(&self, name: &str) -> Result<bool, ConsumerError> {
+        let shared = self.shared();
+        let (storage, pool) = (shared.storage.as_ref(), &shared.segment_pool);
+        shared.consumers.remove(storage, pool, name)
     }
 
     /// The state and the counters of the stream.

@@ -4,6 +4,7 @@
 mod attacks;
 mod background;
 mod batches;
+mod consumers;
 mod crash;
 mod crash_each_call;
 mod crash_seeds;
