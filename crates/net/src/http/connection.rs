@@ -12,12 +12,14 @@ use std::{
     sync::Arc,
 };
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use freeboard_actor::{Actor, Context, Handler};
 use http::{Response, StatusCode};
 
 use super::{
-    handler::{Body, Call, HandlerResponse, HttpHandler, Reply, plain},
+    handler::{
+        Begun, Body, BodyFlow, BodySink, Call, HandlerResponse, HttpHandler, Reply, Resume, plain,
+    },
     limits::Refusal,
     request_reader::{Framing, Incoming, RequestReader, Step},
     response::{self, RemainingBody},
@@ -25,7 +27,10 @@ use super::{
 };
 use crate::{
     alarm::Deadline,
-    tcp::{Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Outgoing, Socket, Stream},
+    tcp::{
+        Accepted, Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Outgoing, Peer, Socket,
+        Stream,
+    },
 };
 
 /// The most steps of one turn, so that other actors run too.
@@ -66,8 +71,18 @@ pub(super) struct HttpConnection {
     waits_for: Wait,
     /// Whether a request was handled or the peer read bytes since the deadline was set.
     has_advanced: bool,
+    peer: Peer,
+    /// Takes the body of the current request in pieces.
+    sink: Option<(Box<dyn BodySink>, Framing)>,
+    /// Whether the sink must resume first.
+    is_sink_full: bool,
+    /// Bytes that the sink has taken since they last extended the deadline.
+    sunk: usize,
     guard: ConnectionGuard,
 }
+
+/// Bytes of a body that extend its deadline.
+const BODY_BYTES_TIMED: usize = 64 << 10;
 
 /// The purpose of the current deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +108,15 @@ impl std::fmt::Debug for HttpConnection {
 }
 
 impl HttpConnection {
-    pub(super) fn new(stream: Stream, guard: ConnectionGuard, shared: Arc<ServerShared>) -> Self {
+    pub(super) fn new(accepted: Accepted, shared: Arc<ServerShared>) -> Self {
+        let reader = match shared.handler {
+            HttpHandler::Streaming(_) => RequestReader::streaming(shared.limits),
+            _ => RequestReader::new(shared.limits),
+        };
         Self {
-            stream: Some(stream),
+            stream: Some(accepted.stream),
             socket: None,
-            reader: RequestReader::new(shared.limits),
+            reader,
             shared,
             inbox: BytesMut::new(),
             outgoing: Outgoing::new(),
@@ -110,7 +129,11 @@ impl HttpConnection {
             deadline: Deadline::default(),
             waits_for: Wait::Request,
             has_advanced: true,
-            guard,
+            peer: accepted.peer,
+            sink: None,
+            is_sink_full: false,
+            sunk: 0,
+            guard: accepted.guard,
         }
     }
 
@@ -160,6 +183,7 @@ impl HttpConnection {
     fn close(&mut self, cx: &mut Context<Self>) {
         // Closes the socket now, not when the actor is dropped.
         self.socket = None;
+        self.sink = None;
         cx.stop();
     }
 
@@ -192,11 +216,19 @@ impl HttpConnection {
             self.phase = Phase::Closing;
             return Ok(true);
         }
+        if self.is_sink_full {
+            self.flush()?;
+            self.check_still_connected()?;
+            return Ok(false);
+        }
         if self.outgoing.len() >= self.shared.limits.write_bytes && !self.flush()? {
             return Ok(false);
         }
         match self.reader.next(&mut self.inbox) {
             Ok(Step::Request(incoming)) => self.handle_request(*incoming, cx),
+            Ok(Step::Begin(incoming)) => self.begin_body(*incoming, cx),
+            Ok(Step::Piece(piece)) => self.take_piece(piece),
+            Ok(Step::End) => self.end_body(cx),
             Ok(Step::Continue) => {
                 self.queue(response::write_continue);
                 self.flush()?;
@@ -205,6 +237,64 @@ impl HttpConnection {
             Err(refusal) => self.refuse(refusal),
         }
         Ok(true)
+    }
+
+    fn begin_body(&mut self, incoming: Incoming, cx: &Context<Self>) {
+        let HttpHandler::Streaming(begin) = &self.shared.handler else {
+            return;
+        };
+        let mut request = incoming.request.map(drop);
+        request.extensions_mut().insert(self.peer);
+        let resume = cx.waker_fn(|connection: &mut Self, cx| {
+            // The time until now was not the client's.
+            connection.has_advanced |= std::mem::take(&mut connection.is_sink_full);
+            connection.run(cx);
+        });
+        let resume = Resume(Arc::new(resume));
+        match begin(Begun { request, resume }) {
+            Ok(sink) => self.sink = Some((sink, incoming.framing)),
+            Err(response) => self.respond_early(*response, incoming.framing),
+        }
+    }
+
+    fn take_piece(&mut self, piece: Bytes) {
+        let Some((sink, framing)) = &mut self.sink else {
+            return;
+        };
+        let framing = *framing;
+        self.sunk += piece.len();
+        if self.sunk >= BODY_BYTES_TIMED {
+            self.sunk = 0;
+            self.has_advanced = true;
+        }
+        match sink.piece(piece) {
+            BodyFlow::Continue => {}
+            BodyFlow::Wait => self.is_sink_full = true,
+            BodyFlow::Respond(response) => self.respond_early(response, framing),
+        }
+    }
+
+    /// Responds before the body is complete. The connection closes, because the rest of the body is unknown.
+    fn respond_early(&mut self, response: Response<Body>, framing: Framing) {
+        self.sink = None;
+        self.is_refused = true;
+        let framing = Framing {
+            keeps_alive: false,
+            ..framing
+        };
+        self.begin(response, framing);
+    }
+
+    fn end_body(&mut self, cx: &Context<Self>) {
+        let Some((sink, framing)) = self.sink.take() else {
+            return;
+        };
+        self.shared.counters.requests.add(1);
+        self.has_advanced = true;
+        self.asked += 1;
+        let number = self.asked;
+        self.phase = Phase::Handling { number, framing };
+        sink.end(Reply::new(cx.actor_ref().recipient(), number));
     }
 
     /// Writes one more piece of a streamed response. `false` while the peer must read first.
@@ -273,6 +363,8 @@ impl HttpConnection {
                 });
                 self.begin(response, framing);
             }
+            // Its reader returns bodies in pieces.
+            HttpHandler::Streaming(_) => {}
             HttpHandler::Actor(actor) => {
                 self.asked += 1;
                 let number = self.asked;
@@ -382,6 +474,11 @@ impl HttpConnection {
             _ if !self.outgoing.is_empty() => (Wait::Write, limits.body_time),
             // The handler has no deadline here.
             Phase::Handling { .. } => {
+                self.waits_for = Wait::Handler;
+                return self.deadline.clear();
+            }
+            // The sink has no deadline here.
+            _ if self.is_sink_full => {
                 self.waits_for = Wait::Handler;
                 return self.deadline.clear();
             }

@@ -14,6 +14,61 @@ pub enum HttpHandler {
     /// Gets each request as a [`Call`] and replies at any time. It has at most one request of a connection at a
     /// time.
     Actor(Recipient<Call>),
+    /// Called on the connection's actor with each request before its body. The [`BodySink`] gets the body in pieces. An
+    /// error is the response, and the connection closes after it.
+    Streaming(Arc<BeginBody>),
+}
+
+/// The function of [`HttpHandler::Streaming`].
+pub type BeginBody = dyn Fn(Begun) -> Result<Box<dyn BodySink>, Box<Response<Body>>> + Send + Sync;
+
+/// A request whose body follows.
+#[derive(Debug)]
+pub struct Begun {
+    /// The request. Its extensions have the [`Peer`](crate::tcp::Peer).
+    pub request: Request<()>,
+    /// Makes the connection read on after [`BodyFlow::Wait`].
+    pub resume: Resume,
+}
+
+/// Takes the body of one request, on the connection's actor; it should be quick. If it is dropped before
+/// [`BodySink::end`], the body will not be complete: the client has disconnected, was too slow, or sent no valid body.
+/// If it panics, the connection closes.
+pub trait BodySink: Send {
+    /// Takes a part of the body, at most [`Limits::head_bytes`](super::Limits::head_bytes) long.
+    fn piece(&mut self, piece: Bytes) -> BodyFlow;
+
+    /// The body is complete. `reply` sends the response at any time.
+    fn end(self: Box<Self>, reply: Reply);
+}
+
+/// What a connection does after a part of a body.
+#[derive(Debug)]
+pub enum BodyFlow {
+    /// Reads on.
+    Continue,
+    /// Reads nothing more until [`Resume::resume`] is called, so the client waits.
+    Wait,
+    /// Sends this response, ignores the rest of the body and closes.
+    Respond(Response<Body>),
+}
+
+/// Makes a connection read on. Cheap to clone. It may be called at any time, from any thread; a connection that does not
+/// wait, or has closed, ignores it.
+#[derive(Clone)]
+pub struct Resume(pub(super) Arc<dyn Fn() + Send + Sync>);
+
+impl Resume {
+    /// Makes the connection read on.
+    pub fn resume(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Resume {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Resume")
+    }
 }
 
 impl HttpHandler {
@@ -23,6 +78,13 @@ impl HttpHandler {
     ) -> Self {
         Self::Function(Arc::new(function))
     }
+
+    /// Handles requests whose bodies are taken in pieces, under back-pressure.
+    pub fn streaming(
+        begin: impl Fn(Begun) -> Result<Box<dyn BodySink>, Box<Response<Body>>> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Streaming(Arc::new(begin))
+    }
 }
 
 impl fmt::Debug for HttpHandler {
@@ -30,6 +92,7 @@ impl fmt::Debug for HttpHandler {
         formatter.write_str(match self {
             Self::Function(_) => "Function",
             Self::Actor(_) => "Actor",
+            Self::Streaming(_) => "Streaming",
         })
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum BodyLength {
 }
 
 /// A parsed head.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Head {
     pub(super) request: Request<()>,
     pub(super) body_length: BodyLength,

@@ -15,7 +15,7 @@ pub struct Limits {
     pub write_bytes: usize,
     /// The time for a head, from its first byte; default 10 s. Later ones get 408.
     pub head_time: Duration,
-    /// The time for a body, and the time that the peer may leave written bytes unread; default 30 s.
+    /// The time for a body (for each 64 KiB of one that is taken in pieces), and the time that the peer may leave written bytes unread; default 30 s.
     pub body_time: Duration,
     /// The time that a connection may be idle between requests; default 60 s. Empty lines (at most 16 before a
     /// request) do not extend it.

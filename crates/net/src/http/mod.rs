@@ -1,6 +1,7 @@
 //! HTTP/1.1 after RFC 9110 and RFC 9112.
 //!
-//! - [`HttpServer`]: listens and answers with an [`HttpHandler`], which is a function or an actor.
+//! - [`HttpServer`]: listens and answers with an [`HttpHandler`], which is a function or an actor. A [`BodySink`]
+//!   takes a body in pieces, under back-pressure.
 //! - [`Limits`]: bounds of one connection. [`Refusal`]: requests that do not reach the handler.
 //! - [`RequestReader`]: parses requests from bytes, without a socket.
 //!
@@ -17,7 +18,7 @@ mod request_reader;
 mod response;
 mod server;
 
-pub use handler::{Body, Call, HttpHandler, Reply};
+pub use handler::{BeginBody, Begun, Body, BodyFlow, BodySink, Call, HttpHandler, Reply, Resume};
 pub use limits::{Limits, Refusal};
 pub use request_reader::{Framing, Incoming, RequestReader, Step};
 pub use server::{HttpServer, HttpSnapshot};

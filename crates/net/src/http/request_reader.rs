@@ -40,6 +40,12 @@ pub enum Step {
     Continue,
     /// A request.
     Request(Box<Incoming>),
+    /// A request without its body, which follows: only from a [streaming](RequestReader::streaming) reader.
+    Begin(Box<Incoming>),
+    /// A part of the body. Only from a streaming reader.
+    Piece(Bytes),
+    /// The body is complete. Only from a streaming reader.
+    End,
 }
 
 #[derive(Debug)]
@@ -49,6 +55,7 @@ enum State {
     Body {
         head: Box<Head>,
         is_awaited: bool,
+        is_complete: bool,
     },
 }
 
@@ -57,7 +64,10 @@ enum State {
 pub struct RequestReader {
     limits: Limits,
     state: State,
+    is_streaming: bool,
     body: BytesMut,
+    /// Bytes of the body that were returned in pieces.
+    taken: usize,
     /// Empty lines before the current request.
     empty_lines: usize,
 }
@@ -69,8 +79,20 @@ impl RequestReader {
         Self {
             limits,
             state: State::Head,
+            is_streaming: false,
             body: BytesMut::new(),
+            taken: 0,
             empty_lines: 0,
+        }
+    }
+
+    /// A reader that returns bodies in pieces, as they arrive: [`Step::Begin`], any number of [`Step::Piece`], and
+    /// [`Step::End`].
+    #[must_use]
+    pub fn streaming(limits: Limits) -> Self {
+        Self {
+            is_streaming: true,
+            ..Self::new(limits)
         }
     }
 
@@ -112,45 +134,63 @@ impl RequestReader {
                 return Ok(Step::More);
             };
             self.empty_lines = 0;
-            if let BodyLength::Fixed(0) = head.body_length {
-                return Ok(Self::request(head, Bytes::new()));
+            if !self.is_streaming && head.body_length == BodyLength::Fixed(0) {
+                return Ok(Step::Request(Self::request(head, Bytes::new())));
             }
             let is_too_long = matches!(head.body_length, BodyLength::Fixed(length) if length > self.limits.body_bytes);
+            self.taken = 0;
+            let begun = self.is_streaming.then(|| head.clone());
             self.state = State::Body {
                 is_awaited: head.expects_continue,
+                is_complete: head.body_length == BodyLength::Fixed(0),
                 head: Box::new(head),
             };
             if is_too_long {
                 return Err(Refusal::BodyTooLong);
             }
+            if let Some(head) = begun {
+                return Ok(Step::Begin(Self::request(head, Bytes::new())));
+            }
         }
-        let State::Body { head, is_awaited } = &mut self.state else {
+        let State::Body {
+            head,
+            is_awaited,
+            is_complete,
+        } = &mut self.state
+        else {
             return Ok(Step::More);
         };
-        if std::mem::take(is_awaited) && inbox.is_empty() {
+        if std::mem::take(is_awaited) && inbox.is_empty() && !*is_complete {
             return Ok(Step::Continue);
         }
-        let is_whole = match &mut head.body_length {
-            BodyLength::Chunked(chunked) => {
-                chunked.advance(inbox, &mut self.body, self.limits.body_bytes)?
-            }
-            &mut BodyLength::Fixed(length) => {
-                let here = (length - self.body.len()).min(inbox.len());
-                let piece = inbox.split_to(here);
-                if self.body.is_empty() {
-                    self.body = piece;
-                } else {
-                    self.body.extend_from_slice(&piece);
+        *is_complete = *is_complete
+            || match &mut head.body_length {
+                BodyLength::Chunked(chunked) => {
+                    let bytes_max = self.limits.body_bytes - self.taken;
+                    chunked.advance(inbox, &mut self.body, bytes_max)?
                 }
-                self.body.len() == length
-            }
-        };
-        if !is_whole {
+                &mut BodyLength::Fixed(length) => {
+                    let here = (length - self.taken - self.body.len()).min(inbox.len());
+                    let piece = inbox.split_to(here);
+                    if self.body.is_empty() {
+                        self.body = piece;
+                    } else {
+                        self.body.extend_from_slice(&piece);
+                    }
+                    self.taken + self.body.len() == length
+                }
+            };
+        if self.is_streaming && !self.body.is_empty() {
+            self.taken += self.body.len();
+            return Ok(Step::Piece(self.body.split().freeze()));
+        }
+        if !*is_complete {
             return Ok(Step::More);
         }
         let body = std::mem::take(&mut self.body).freeze();
         match std::mem::replace(&mut self.state, State::Head) {
-            State::Body { head, .. } => Ok(Self::request(*head, body)),
+            State::Body { .. } if self.is_streaming => Ok(Step::End),
+            State::Body { head, .. } => Ok(Step::Request(Self::request(*head, body))),
             State::Head => Ok(Step::More),
         }
     }
@@ -167,15 +207,15 @@ impl RequestReader {
         Ok(())
     }
 
-    fn request(head: Head, body: Bytes) -> Step {
+    fn request(head: Head, body: Bytes) -> Box<Incoming> {
         let framing = Framing {
             version: head.request.version(),
             is_head: head.request.method() == Method::HEAD,
             keeps_alive: head.keeps_alive,
         };
-        Step::Request(Box::new(Incoming {
+        Box::new(Incoming {
             request: head.with_body(body),
             framing,
-        }))
+        })
     }
 }

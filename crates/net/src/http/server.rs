@@ -82,8 +82,7 @@ impl HttpServer {
         let of_connection = shared.clone();
         let spawn_options = SpawnOptions::new().lane(LaneConfig::bounded(LANE_BOUND));
         let listener = Listener::bind(system, poller, address, options, move |accepted, cx| {
-            let connection =
-                HttpConnection::new(accepted.stream, accepted.guard, of_connection.clone());
+            let connection = HttpConnection::new(accepted, of_connection.clone());
             cx.spawn_once(spawn_options.clone(), connection).map(drop)
         })?;
         Ok(Self { listener, shared })

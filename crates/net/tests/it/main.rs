@@ -13,6 +13,7 @@ mod pace;
 mod proxy;
 mod reading;
 mod slow_readers;
+mod streaming;
 mod tcp;
 #[cfg(target_os = "linux")]
 mod unix;

@@ -3,7 +3,7 @@
 //! One function for the fuzzer and for the tests: [`check`] panics where an invariant does not hold.
 //!
 //! - Reading ends without a panic.
-//! - The requests and the refusal do not depend on how the bytes are cut.
+//! - The requests and the refusal do not depend on how the bytes are cut, nor on whether bodies are read in pieces.
 //! - The bytes kept for incomplete requests, and each request, are within the limits.
 #![allow(dead_code, reason = "a fuzz target uses a part of it")]
 
@@ -36,7 +36,16 @@ pub(crate) fn small() -> Limits {
 
 /// Reads these pieces.
 pub(crate) fn read<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
-    let mut reader = RequestReader::new(limits);
+    read_with(RequestReader::new(limits), limits, pieces)
+}
+
+fn read_with<'a>(
+    mut reader: RequestReader,
+    limits: Limits,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Read {
+    // The request whose body a streaming reader returns in pieces.
+    let mut begun: Option<(Incoming, Vec<u8>)> = None;
     let mut inbox = BytesMut::new();
     let mut requests = Vec::new();
     for piece in pieces {
@@ -45,6 +54,17 @@ pub(crate) fn read<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]
             match reader.next(&mut inbox) {
                 Ok(Step::More) => break,
                 Ok(Step::Continue) => {}
+                Ok(Step::Begin(incoming)) => begun = Some((*incoming, Vec::new())),
+                Ok(Step::Piece(piece)) => {
+                    assert!(!piece.is_empty());
+                    begun.as_mut().expect("a request").1.extend(piece);
+                }
+                Ok(Step::End) => {
+                    let (mut incoming, body) = begun.take().expect("a request");
+                    *incoming.request.body_mut() = body.into();
+                    check_size(&incoming, &limits);
+                    requests.push(format!("{:?} {:?}", incoming.request, incoming.framing));
+                }
                 Ok(Step::Request(incoming)) => {
                     check_size(&incoming, &limits);
                     requests.push(format!("{:?} {:?}", incoming.request, incoming.framing));
@@ -81,6 +101,9 @@ pub(crate) fn check(head: &[u8], input: &[u8]) -> Read {
     let bytes = [head, input].concat();
     let whole = read(small(), [&bytes[..]]);
     assert_eq!(read(small(), bytes.chunks(1)), whole);
+    let streaming = || RequestReader::streaming(small());
+    assert_eq!(read_with(streaming(), small(), [&bytes[..]]), whole);
+    assert_eq!(read_with(streaming(), small(), bytes.chunks(1)), whole);
     let lengths = &input[input.len().saturating_sub(CUTS_MAX)..];
     assert_eq!(read(small(), cut(&bytes, lengths)), whole, "{lengths:?}");
     whole
