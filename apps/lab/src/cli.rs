@@ -10,6 +10,7 @@ use crate::{
     flood::FloodArgs,
     goodput::GoodputArgs,
     load::{EchoArgs, LoadArgs},
+    logs::LogsArgs,
     report::AllArgs,
     ring::RingArgs,
     serve::{FetcherArgs, LogdArgs, ProxyArgs, ServeHttpArgs},
@@ -99,6 +100,13 @@ pub(crate) enum Command {
     #[command(after_help = LOGD_EXAMPLES)]
     Logd(Box<LogdArgs>),
 
+    /// Prints lines of a log server's stream, or of log files: by time, severity, host and pattern
+    ///
+    /// The stream is checked while it is read. Where it is damaged, a mark is printed in place of the missing lines. Times
+    /// are local, and those of the receipt. Lines that were being written when the printing began may be left out.
+    #[command(after_help = LOGS_EXAMPLES)]
+    Logs(Box<LogsArgs>),
+
     /// Shows a board in this terminal: workers, actors, streams, I/O, Redis, caches
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArgs),
@@ -129,6 +137,24 @@ Examples:
 
 Exit codes: 0 all accepted lines are durable; 1 some were cut off after 10 s; 2 bad usage, the address is in use, or
 another process has the stream open.";
+
+const LOGS_EXAMPLES: &str = "\
+Examples:
+  freeboard logs LOG --since -1h --severity warning
+      what was received in the last hour, and is a warning or more urgent
+  freeboard logs LOG --since '2026-11-23 10:00' --until '2026-11-23 10:05' --host web-1 --grep 'timeout|refused'
+  freeboard logs LOG --follow --source tcp:10.0.0.7
+      the last 10 lines, and those that come
+  freeboard logs LOG --key-file ~/log.key -n 100
+      the last 100 lines, with their seals checked
+  freeboard logs LOG --since yesterday --json | jq -r 'select(.application == \"sshd\") | .message'
+  freeboard logs /var/log/syslog --since -3h --grep oom
+      a log file and its rotated files: syslog.1, syslog.2.gz
+
+A line of a file that has no priority counts as a notice.
+
+Exit codes: 0 printed; 1 the log is damaged (the marks say where), or reading failed; 2 bad usage, no log, or the wrong
+key; 130 Ctrl-C, 143 SIGTERM.";
 
 const BOARD_EXAMPLES: &str = "\
 Examples:

@@ -21,6 +21,7 @@ mod goodput;
 mod host;
 mod interrupt;
 mod load;
+mod logs;
 mod memory;
 mod outputs;
 mod page;
@@ -90,6 +91,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),
         Some(Command::Fetcher(args)) => serve::fetcher(&args, &interrupt),
         Some(Command::Logd(args)) => serve::logd(&args, &interrupt),
+        Some(Command::Logs(args)) => logs::logs(&args, &interrupt),
         Some(Command::Top(args)) => top::top(&args, &interrupt),
         Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),
     }

@@ -23,6 +23,7 @@ mod input;
 mod lanes;
 pub mod parse;
 mod priority;
+pub mod query;
 mod record;
 mod repeats;
 mod room;

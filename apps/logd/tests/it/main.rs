@@ -7,5 +7,6 @@ mod framing;
 mod kills;
 mod parsing;
 mod policies;
+mod querying;
 mod sinks;
 mod stream;

@@ -1,0 +1,184 @@
+//! How a line is shown.
+
+use std::fmt::Write as _;
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde::Serialize;
+
+use crate::{
+    batch::{Format, Marks},
+    parse::{self, Message},
+    record::LogRecord,
+};
+
+/// The form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// As `journalctl`: time, host or source, text. Control characters are escaped, so a line is one line.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+    /// The line as it came, control characters too.
+    Raw,
+}
+
+/// Writes lines in one form.
+#[derive(Debug)]
+pub(super) struct Printer {
+    form: Form,
+    zone: TimeZone,
+    /// The second that was last written, and its text: most lines share it with the line before.
+    second: i64,
+    second_text: String,
+}
+
+impl Printer {
+    pub(super) fn new(form: Form, zone: TimeZone) -> Self {
+        Self {
+            form,
+            zone,
+            second: i64::MIN,
+            second_text: String::new(),
+        }
+    }
+
+    /// Appends a line; `sequence` is its number in the stream.
+    pub(super) fn line(&mut self, sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
+        match self.form {
+            Form::Raw => out.extend_from_slice(line.text),
+            Form::Json => json(sequence, line, out),
+            Form::Text => self.text(line, out),
+        }
+        out.push(b'\n');
+    }
+
+    /// Appends a mark between lines, where some are missing or no lines.
+    pub(super) fn mark(&self, text: &str, out: &mut Vec<u8>) {
+        if self.form == Form::Json {
+            out.extend_from_slice(serde_json::json!({ "damage": text }).to_string().as_bytes());
+        } else {
+            out.extend_from_slice(b"-- ");
+            escape(text.as_bytes(), out);
+            out.extend_from_slice(b" --");
+        }
+        out.push(b'\n');
+    }
+
+    fn text(&mut self, line: &LogRecord<'_>, out: &mut Vec<u8>) {
+        let second = (line.received_ns / 1_000_000_000) as i64;
+        if second != self.second {
+            let time = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
+            self.second_text.clear();
+            let time = time.to_zoned(self.zone.clone());
+            let _ = write!(self.second_text, "{}", time.strftime("%b %d %H:%M:%S "));
+            self.second = second;
+        }
+        out.extend_from_slice(self.second_text.as_bytes());
+        escape(line.host().unwrap_or(line.source).as_bytes(), out);
+        out.push(b' ');
+        let message = message_of(line);
+        if !message.application.is_empty() {
+            escape(message.application, out);
+            if !message.process.is_empty() {
+                out.push(b'[');
+                escape(message.process, out);
+                out.push(b']');
+            }
+            out.extend_from_slice(b": ");
+        }
+        if !message.data.is_empty() {
+            escape(message.data, out);
+            out.push(b' ');
+        }
+        escape(message.text, out);
+        if line.marks.has(Marks::CONTINUED) {
+            out.extend_from_slice(b" [continues]");
+        }
+        if line.marks.has(Marks::TRUNCATED) {
+            out.extend_from_slice(b" [cut off]");
+        }
+    }
+}
+
+fn message_of<'a>(line: &LogRecord<'a>) -> Message<'a> {
+    parse::message(line.format, line.text)
+}
+
+/// Appends text of which control characters and invalid UTF-8 are escaped. Tabs are kept.
+fn escape(text: &[u8], out: &mut Vec<u8>) {
+    // Direction overrides would let a sender change what is shown of other text in the line.
+    let is_unsafe = |c: char| {
+        c.is_control() && c != '\t'
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    for chunk in text.utf8_chunks() {
+        let mut valid = chunk.valid();
+        while let Some(at) = valid.find(is_unsafe) {
+            out.extend_from_slice(&valid.as_bytes()[..at]);
+            let mut rest = valid[at..].chars();
+            let escaped = rest.next().into_iter().flat_map(char::escape_default);
+            out.extend(escaped.map(|c| c as u8));
+            valid = rest.as_str();
+        }
+        out.extend_from_slice(valid.as_bytes());
+        for byte in chunk.invalid() {
+            out.extend(std::ascii::escape_default(*byte));
+        }
+    }
+}
+
+/// A line as JSON. Absent fields are left out.
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
+    severity: &'static str,
+    facility: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
+    source: &'a str,
+    format: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    marks: Vec<&'static str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    application: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    process: &'a str,
+    message: std::borrow::Cow<'a, str>,
+    /// The whole line; bytes that are not UTF-8 are replaced.
+    text: std::borrow::Cow<'a, str>,
+}
+
+fn json(sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
+    let time = Timestamp::from_nanosecond(i128::from(line.received_ns)).unwrap_or(Timestamp::MAX);
+    let marks = [
+        (Marks::MALFORMED, "malformed"),
+        (Marks::CONTINUED, "continued"),
+        (Marks::TRUNCATED, "truncated"),
+        (Marks::OWN, "own"),
+    ];
+    let marks = marks.iter().filter(|(mark, _)| line.marks.has(*mark));
+    let message = message_of(line);
+    let shown = JsonLine {
+        time: format!("{time:.9}"),
+        sequence,
+        severity: line.priority.severity().keyword(),
+        facility: line.priority.facility().number(),
+        host: line.host(),
+        source: line.source,
+        format: match line.format {
+            Format::Plain => "plain",
+            Format::Rfc5424 => "rfc5424",
+            Format::Rfc3164 => "rfc3164",
+            Format::Json => "json",
+        },
+        marks: marks.map(|(_, name)| *name).collect(),
+        application: std::str::from_utf8(message.application).unwrap_or_default(),
+        process: std::str::from_utf8(message.process).unwrap_or_default(),
+        message: String::from_utf8_lossy(message.text),
+        text: String::from_utf8_lossy(line.text),
+    };
+    serde_json::to_writer(out, &shown).expect("strings and numbers are JSON");
+}

@@ -1,0 +1,55 @@
+//! Points in time, as `journalctl` takes them.
+
+use jiff::{Span, Timestamp, Zoned, civil};
+
+/// The text is no time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no time: write 2026-11-23 10:00, 10:00, -1h, 2 days ago, yesterday, today, now or @1700000000"
+)]
+pub struct TimeError(String);
+
+/// The time that `text` says, in nanoseconds since 1970; `now` has the time zone that is meant.
+///
+/// - `2026-11-23 10:00:05.5`, with less or with a zone (`2026-11-23T10:00:00Z`); a date alone is its first moment;
+/// - `10:00`: today;
+/// - `now`, `today`, `yesterday`, `tomorrow`: the last three are their first moment;
+/// - `-1h`, `-1h30m`, `+5min`, `2 days ago`;
+/// - `@1700000000`: seconds since 1970.
+///
+/// # Errors
+/// [`TimeError`]: it is none of them, or before 1970.
+pub fn parse_time(text: &str, now: &Zoned) -> Result<u64, TimeError> {
+    let error = || TimeError(text.to_owned());
+    let time = timestamp(text.trim(), now).ok_or_else(error)?;
+    u64::try_from(time.as_nanosecond()).map_err(|_| error())
+}
+
+fn timestamp(text: &str, now: &Zoned) -> Option<Timestamp> {
+    let day = |days: i64| -> Option<Timestamp> {
+        let day = now.checked_add(Span::new().days(days)).ok()?;
+        Some(day.start_of_day().ok()?.timestamp())
+    };
+    match text {
+        "now" => return Some(now.timestamp()),
+        "today" => return day(0),
+        "yesterday" => return day(-1),
+        "tomorrow" => return day(1),
+        _ => {}
+    }
+    if let Some(seconds) = text.strip_prefix('@') {
+        return Timestamp::from_second(seconds.parse().ok()?).ok();
+    }
+    if text.starts_with(['-', '+']) || text.ends_with(" ago") {
+        let span: Span = text.parse().ok()?;
+        return Some(now.checked_add(span).ok()?.timestamp());
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Some(time);
+    }
+    let local = match text.parse::<civil::Time>() {
+        Ok(time) if !text.contains(['-', 'T', ' ']) => now.date().to_datetime(time),
+        _ => text.parse::<civil::DateTime>().ok()?,
+    };
+    Some(local.to_zoned(now.time_zone().clone()).ok()?.timestamp())
+}
