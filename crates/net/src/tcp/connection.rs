@@ -54,6 +54,10 @@ const WRITE_LANE: usize = 0;
 /// The bound of the control lane, which is never paused.
 const CONTROL_BOUND: usize = 64;
 
+/// The most bytes that a connection reads while its listener drains: more than a socket's buffer holds, so that only a peer
+/// that goes on sending is cut off.
+pub const DRAIN_BYTES_MAX: usize = 16 << 20;
+
 /// Limits of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionOptions {
@@ -66,8 +70,11 @@ pub struct ConnectionOptions {
     /// reported at half of it.
     pub write_bytes: usize,
     /// The connection is closed after so long without a byte in either direction, also with queued writes; default
-    /// never.
+    /// never. While nothing is queued and the owner grants no credit, the peer is not idle: nobody reads it.
     pub idle_time: Option<Duration>,
+    /// When its listener drains, the connection first reads what has arrived, under credit, up to [`DRAIN_BYTES_MAX`];
+    /// default no. For protocols whose peers learn of nothing that was not read.
+    pub reads_on_drain: bool,
     /// The lane of writes; default 64 messages, whose senders wait when it is full.
     pub lane: LaneConfig,
 }
@@ -79,6 +86,7 @@ impl Default for ConnectionOptions {
             read_bytes: 16 << 10,
             write_bytes: 1 << 20,
             idle_time: None,
+            reads_on_drain: false,
             lane: LaneConfig::bounded(64),
         }
     }
@@ -150,6 +158,8 @@ pub struct Connection {
     has_told_end: bool,
     /// Whether bytes moved since the deadline was set.
     has_moved: bool,
+    /// Bytes that may still be read before the connection closes; `None`: its listener does not drain.
+    drain_bytes: Option<usize>,
     deadline: Deadline,
     /// Dropped when the connection closes.
     guard: Option<ConnectionGuard>,
@@ -266,6 +276,7 @@ impl Connection {
             is_closing: false,
             has_told_end: false,
             has_moved: true,
+            drain_bytes: None,
             deadline: Deadline::default(),
             guard,
         }
@@ -345,13 +356,25 @@ impl Connection {
             return Err(failure);
         }
         for _ in 0..STEPS_MAX {
-            if !self.read(cx)? {
+            if self.drain_bytes == Some(0) || !self.read(cx)? {
+                self.end_drain(cx);
                 let is_ended = self.socket.as_ref().is_some_and(Socket::is_ended);
                 return Ok(is_ended && self.has_ended);
             }
         }
         cx.waker_fn(|connection: &mut Self, cx| connection.run(cx))();
         Ok(false)
+    }
+
+    /// While the listener drains: closes once everything that had arrived is read. Without credit it waits for more.
+    fn end_drain(&mut self, cx: &Context<Self>) {
+        if let Some(left) = self.drain_bytes
+            && (self.credit > 0 || left == 0)
+        {
+            self.drain_bytes = None;
+            self.is_closing = true;
+            cx.waker_fn(Self::end)();
+        }
     }
 
     /// Reads once. Whether there may be more.
@@ -366,7 +389,8 @@ impl Connection {
         let limit = self.options.read_bytes.max(1);
         let arrived = socket.read(limit, |bytes| piece = Bytes::copy_from_slice(bytes))?;
         match arrived {
-            Arrived::Bytes(_) => {
+            Arrived::Bytes(bytes) => {
+                self.drain_bytes = self.drain_bytes.map(|left| left.saturating_sub(bytes));
                 self.has_moved = true;
                 self.credit -= 1;
                 self.notify_owner(Event::Received(piece), cx);
@@ -397,6 +421,10 @@ impl Connection {
     }
 
     fn expired(&mut self, cx: &mut Context<Self>) {
+        if self.credit == 0 && self.outgoing.is_empty() {
+            self.has_moved = true;
+            self.extend_deadline(cx);
+        }
         if self.deadline.has_passed(cx, Self::expired) {
             self.close(Some(io::ErrorKind::TimedOut), cx);
         }
@@ -422,8 +450,17 @@ impl Actor for Connection {
         }
         if let Some(guard) = &self.guard {
             guard.on_drain(cx.waker_fn(|connection: &mut Self, cx| {
-                connection.is_closing = true;
-                connection.end(cx);
+                if connection.options.reads_on_drain {
+                    connection.drain_bytes = Some(DRAIN_BYTES_MAX);
+                    if let Some(socket) = &mut connection.socket {
+                        // Bytes whose event has not come yet count too.
+                        socket.assume_readable();
+                    }
+                    connection.run(cx);
+                } else {
+                    connection.is_closing = true;
+                    connection.end(cx);
+                }
             }));
         }
         self.run(cx);

@@ -4,7 +4,7 @@ use std::{
     io::{Read, Write as _},
     net::Shutdown,
     sync::mpsc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::common::{LONG, Owner, any, connect, eventually, pair, system};
@@ -139,6 +139,25 @@ fn granted_credit_does_not_keep_an_idle_connection_open() {
 }
 
 #[test]
+fn a_peer_that_nobody_reads_is_not_idle() {
+    let idle_time = Duration::from_millis(2);
+    let options = ConnectionOptions {
+        credit: 0,
+        idle_time: Some(idle_time),
+        ..ConnectionOptions::default()
+    };
+    let pair = pair(options);
+    assert!(matches!(pair.next(), Event::Opened(_)));
+    let opened = Instant::now();
+    while opened.elapsed() < 10 * idle_time {
+        pair.ours.ask(ReadCredit(0)).wait().unwrap();
+    }
+    pair.ours.tell(ReadCredit(1)).unwrap();
+    let timed_out = Event::Closed(Some(std::io::ErrorKind::TimedOut));
+    assert_eq!(pair.next(), timed_out);
+}
+
+#[test]
 fn unreachable_addresses_close_with_a_reason() {
     let (system, poller) = system(Policy::EAGER);
     let (sender, events) = mpsc::channel();
@@ -176,6 +195,44 @@ fn connections_that_are_accepted_drain_with_their_listener() {
     assert_eq!(listener.drain(LONG), 0);
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
     assert_eq!(listener.snapshot().accepted, 1);
+}
+
+#[test]
+fn bytes_that_have_arrived_are_read_before_a_drain_closes() {
+    let (system, poller) = system(Policy::EAGER);
+    let (sender, events) = mpsc::channel();
+    let owner = system.spawn(Owner(sender)).recipient();
+    let (sender, connections) = mpsc::channel();
+    let options = ConnectionOptions {
+        credit: 0,
+        read_bytes: 100,
+        reads_on_drain: true,
+        ..ConnectionOptions::default()
+    };
+    let watch = poller.clone();
+    let serve = move |accepted, cx: &mut Context<_>| {
+        let connection = Connection::spawn(accepted, &watch, options, owner.clone(), cx)?;
+        sender.send(connection).unwrap();
+        Ok(())
+    };
+    let limits = ListenerOptions::default();
+    let listener = Listener::bind(&system, &poller, any(), limits, serve).unwrap();
+    let mut peer = connect(listener.address());
+    peer.write_all(&[7; 1_000]).unwrap();
+    let connection = connections.recv_timeout(LONG).unwrap();
+    let draining = std::thread::spawn(move || listener.drain(LONG));
+    let mut got = 0;
+    loop {
+        match events.recv_timeout(LONG).unwrap() {
+            Event::Received(bytes) => got += bytes.len(),
+            Event::Closed(why) => break assert_eq!(why, None),
+            _ => {}
+        }
+        // The peer has not ended; only the drain ends the connection.
+        let _ = connection.tell_lane(Connection::CONTROL_LANE, ReadCredit(1));
+    }
+    assert_eq!(got, 1_000);
+    assert_eq!(draining.join().unwrap(), 0);
 }
 
 #[test]
