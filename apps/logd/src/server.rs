@@ -207,16 +207,17 @@ impl Server {
         self.handle.lanes().gauge(group).clone()
     }
 
-    /// Stops in order, and waits for up to `timeout`: closes the inputs, lets dams, writer and sinks take everything that was
+    /// Stops in order, and waits for up to `timeout`: reads what has arrived, closes the inputs, lets dams, writer and sinks take everything that was
     /// accepted, and closes the sinks. It blocks the thread, so it must not be called in a handler.
     pub fn stop(&self, timeout: Duration) -> StopReport {
         let deadline = Instant::now() + timeout;
-        let left = || deadline.saturating_duration_since(Instant::now());
+        // Clients that go on sending leave time for the lines of all.
+        let inputs_deadline = deadline - timeout / 2;
         for listener in &self.listeners {
-            listener.drain(left());
+            listener.drain(inputs_deadline.saturating_duration_since(Instant::now()));
         }
         self.reporter.stop_gracefully();
-        let sources_cut = self.handle.sources().wait_until_closed(deadline);
+        let sources_cut = self.handle.sources().wait_until_closed(inputs_deadline);
         let mut is_drained = self.handle.lanes().stop(deadline);
         self.writer.stop_gracefully();
         if self.writer.wait_ended_until(deadline).is_none() {

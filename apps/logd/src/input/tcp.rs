@@ -39,6 +39,8 @@ pub(crate) fn listen(
         credit: READS,
         read_bytes: READ_BYTES,
         idle_time: server.config().idle_time,
+        // Clients of syslog do not learn what was not read.
+        reads_on_drain: true,
         ..ConnectionOptions::default()
     };
     let listener_options = ListenerOptions {

@@ -29,6 +29,45 @@ fn lines_are_in_the_stream_in_order_after_a_stop() {
 }
 
 #[test]
+fn a_stop_takes_what_clients_have_sent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rig = Rig::start(Config::new(vec![stream_sink(directory.path())]));
+    let mut client = rig.connect();
+    client.write_all(b"the first line\n").expect("it reads");
+    rig.wait_accepted(1);
+    // Less than the buffers of the two sockets hold; nobody waits until it is read.
+    client
+        .write_all("another line\n".repeat(20_000).as_bytes())
+        .expect("it reads");
+    assert!(rig.stop().is_clean());
+    assert_eq!(lines_of(directory.path()).len(), 20_001);
+}
+
+#[test]
+fn connections_above_the_limit_wait_for_others_to_close() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = Config::new(vec![stream_sink(directory.path())]);
+    config.connections_max = 1;
+    let rig = Rig::start(config);
+    let mut first = rig.connect();
+    first.write_all(b"first\n").expect("it reads");
+    rig.wait_accepted(1);
+    send(&rig, "second\n");
+    first.write_all(b"first again\n").expect("it reads");
+    rig.wait_accepted(2);
+    drop(first);
+    rig.wait_accepted(3);
+    assert!(rig.stop().is_clean());
+    let texts = lines_of(directory.path())
+        .into_iter()
+        .map(|(_, _, text)| text);
+    assert_eq!(
+        texts.collect::<Vec<_>>(),
+        ["first", "first again", "second"]
+    );
+}
+
+#[test]
 fn a_server_continues_the_stream_and_a_second_one_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = || Config::new(vec![stream_sink(directory.path())]);
