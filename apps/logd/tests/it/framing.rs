@@ -126,7 +126,7 @@ fn a_line_of_100_mb_is_cut_and_kept_whole_in_bounded_memory() {
 
 proptest! {
     #[test]
-    fn any_bytes_in_any_cuts_give_the_same_lines(
+    fn fuzz_any_bytes_in_any_cuts_give_the_same_lines(
         pieces in prop::collection::vec(
             prop_oneof![
                 "[0-9]{1,2} ?<?".prop_map(String::into_bytes),

@@ -215,11 +215,7 @@ fn filters_choose_lines() {
         query.filter.hosts = vec!["web-1".into()];
     });
     assert!("(".parse::<Grep>().is_err());
-    assert!(
-        "loud"
-            .parse::<freeboard_logd::query::SeverityRange>()
-            .is_err()
-    );
+    assert!("loud".parse::<SeverityRange>().is_err());
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! `freeboard logs`: lines that a log server took, and exit codes.
+
+mod lab;
+
+use std::{fs, io::Write, net::TcpStream};
+
+use lab::{Running, check_usage, code, run, stderr, stdout};
+
+#[test]
+fn lines_that_logd_took_are_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("LOG");
+    let log = log.display();
+    let server = Running::start(&format!("logd {log} --tcp 127.0.0.1:0"));
+    let address = server.wait_for("takes lines");
+    let address = address
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("tcp://"));
+    let mut client = TcpStream::connect(address.expect("it names its address")).unwrap();
+    client
+        .write_all(b"<11>Nov 23 10:00:00 web-1 app: broken\n<14>1 - web-2 app 7 - - fine\n")
+        .unwrap();
+    drop(client);
+    // Beside the writer.
+    let follower = Running::start(&format!("logs {log} --follow --severity err"));
+    assert!(follower.wait_for("broken").ends_with(" web-1 app: broken"));
+    follower.interrupt();
+    assert_eq!(follower.wait(), 130);
+    server.interrupt();
+    assert_eq!(server.wait(), 0);
+
+    let print = |flags: &str| {
+        let output = run(&format!("logs {log} {flags}"));
+        assert_eq!(code(&output), 0, "{flags}: {}", stderr(&output));
+        stdout(&output)
+    };
+    assert_eq!(print("").lines().count(), 2);
+    assert_eq!(
+        print("--since -1h --until now --raw -n 1 --host web-2"),
+        "<14>1 - web-2 app 7 - - fine\n"
+    );
+    assert_eq!(print("--until -1h"), "");
+    let json: serde_json::Value = serde_json::from_str(&print("--json --grep FINE|fine")).unwrap();
+    assert_eq!(
+        (&json["process"], &json["severity"]),
+        (&"7".into(), &"info".into())
+    );
+    assert!(
+        json["source"]
+            .as_str()
+            .is_some_and(|source| source.starts_with("tcp:127.0.0.1:"))
+    );
+}
+
+#[test]
+fn bad_usage_exits_with_2_and_damage_with_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display();
+    let file = directory.path().join("app.log");
+    fs::write(&file, "one\n").unwrap();
+    check_usage(&format!("logs {path}/none"), "there is no log");
+    check_usage(&format!("logs {path} --since soon"), "`soon` is no time");
+    check_usage(
+        &format!("logs {path} --severity loud"),
+        "`loud` is no severity",
+    );
+    check_usage(&format!("logs {path} --grep ("), "--grep");
+    check_usage(
+        &format!("logs {} --follow", file.display()),
+        "only streams can be followed",
+    );
+    fs::write(directory.path().join("app.log.1.gz"), "not packed").unwrap();
+    let output = run(&format!("logs {}", file.display()));
+    assert_eq!(code(&output), 1);
+    let text = stdout(&output);
+    assert!(
+        text.contains("-- damaged: ") && text.contains(" app.log one\n"),
+        "{text}"
+    );
+}
