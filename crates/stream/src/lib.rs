@@ -54,6 +54,7 @@ mod reader;
 mod salvage;
 mod scan;
 pub mod seal;
+mod snapshot;
 pub mod storage;
 mod sync;
 mod verify;
@@ -69,6 +70,7 @@ pub use reader::{
 };
 pub use salvage::{SalvageOptions, SalvageReport, salvage};
 pub use seal::{KeyError, MasterKey};
+pub use snapshot::{SNAPSHOTS_KEPT, Snapshot, SnapshotError, SnapshotWriter, newest_snapshot};
 pub use verify::{
     Damage, DamageKind, Progress, TRUNCATIONS_LISTED_MAX, Truncated, VerifyError, VerifyOptions,
     VerifyReport, stream_header, verify,

@@ -14,6 +14,7 @@ use crate::{
     },
     scan::{self, Broken, Expected, Found, Next, SegmentScan},
     seal::{Ratchet, Secret, SegmentFault, SegmentKeys, check_chunk, check_segment},
+    snapshot,
     storage::{Access, Storage},
 };
 
@@ -110,6 +111,7 @@ impl Recovery<'_> {
             }
             self.clear(&segments)?;
             self.remove_marks()?;
+            self.retire_snapshots(0)?;
             return Ok(new_stream());
         };
         if self.asked != (last.algorithm, last.unit) {
@@ -158,6 +160,7 @@ impl Recovery<'_> {
         }
         let finished = self.finished(&known[..end])?;
         files::remove_unfinished(self.storage)?;
+        self.retire_snapshots(next.record - 1)?;
         Ok(Recovered {
             header: Some(known[end - 1]),
             active: Some((position.segment, position.offset)),
@@ -240,6 +243,12 @@ impl Recovery<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Sets the snapshots aside that contain records which the stream has lost. Others will get their sequences.
+    fn retire_snapshots(&self, last_record: u64) -> Result<(), OpenError> {
+        snapshot::retire_after(self.storage, last_record, true)
+            .map_err(OpenError::io("set snapshots aside"))
     }
 
     fn sync(&self, number: u64) -> Result<(), OpenError> {

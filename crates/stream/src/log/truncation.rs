@@ -19,6 +19,7 @@ use crate::{
     index::index_name,
     scan::{self, Expected, Next, SegmentScan},
     seal::{Secret, SegmentKeys, check_segment, seal_chunk, seal_segment},
+    snapshot,
     storage::{Access, Storage},
 };
 
@@ -183,6 +184,8 @@ pub(crate) fn complete_truncation(
     {
         return Err(foreign("it does not follow the segment before it"));
     }
+    let kept = header.truncation.map_or(0, |it| it.kept);
+    snapshot::retire_after(storage, kept, false).map_err(OpenError::io("remove snapshots"))?;
     // From the back, so that a second crash meanwhile leaves no gap.
     let read = OpenError::io("list the directory");
     let numbers = scan::segments(storage).map_err(read)?;

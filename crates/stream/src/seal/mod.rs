@@ -77,7 +77,7 @@ pub enum SegmentFault {
     Tampered,
 }
 
-/// Seals retention marks and positions.
+/// Seals retention marks, positions and snapshots.
 pub(crate) struct MarkSealer {
     pub(crate) algorithm: Algorithm,
     pub(crate) stream: StreamId,
@@ -94,6 +94,12 @@ impl MarkSealer {
         if let Some(keys) = &self.keys {
             page.tag = keys.chunk_tag(&page.encode_untagged(), &[]);
         }
+    }
+
+    /// The tag of a snapshot's header.
+    pub(crate) fn snapshot(&self, header: &[u8]) -> Tag {
+        let keys = self.keys.as_ref();
+        keys.map_or([0; TAG_BYTES], |keys| keys.chunk_tag(header, &[]))
     }
 
     /// The mark that says that the segments before `first_kept` may be missing.
@@ -115,6 +121,11 @@ impl MarkSealer {
 /// As [`is_mark_genuine`], of the positions of consumers.
 pub(crate) fn is_page_genuine(keys: &SegmentKeys, page: &Positions) -> bool {
     is_same(&keys.chunk_tag(&page.encode_untagged(), &[]), &page.tag)
+}
+
+/// As [`is_mark_genuine`], of a snapshot's header.
+pub(crate) fn is_snapshot_genuine(keys: &SegmentKeys, header: &[u8], tag: &Tag) -> bool {
+    is_same(&keys.chunk_tag(header, &[]), tag)
 }
 
 /// Whether the holder of the keys, which are those of segment `sealed_in`, wrote the mark.

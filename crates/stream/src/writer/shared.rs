@@ -4,7 +4,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::Waker,
 };
@@ -66,6 +66,8 @@ pub(super) struct Shared {
     pub(super) log: Mutex<LogEnd>,
     pub(super) segment_pool: SegmentPool,
     pub(super) consumers: Consumers,
+    /// Whether a snapshot is being written.
+    pub(super) is_snapshotting: AtomicBool,
     pub(super) gauges: Gauges,
     /// Why the stream is down, or its last failure.
     pub(super) fault: Mutex<Option<String>>,

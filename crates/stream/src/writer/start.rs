@@ -3,7 +3,10 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, atomic::AtomicU64},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -57,7 +60,8 @@ impl StreamOptions {
     /// as a whole: if it is interrupted by a crash, the stream has all its records, or the next opening ends the removal.
     /// It is durable when this returns. New records get the sequences after `kept`. [`verify`](crate::verify) lists it.
     ///
-    /// Readers that are ahead of `kept` must be opened anew.
+    /// Readers that are ahead of `kept` must be opened anew. Snapshots after `kept` are removed; a store of which retention
+    /// has removed records must not go back behind its oldest snapshot.
     ///
     /// # Errors
     ///
@@ -200,6 +204,7 @@ fn start(
         log: Mutex::new(log),
         segment_pool,
         consumers,
+        is_snapshotting: AtomicBool::new(false),
         gauges: Gauges::new(options.buffer),
         fault: Mutex::new(None),
         closed: Mutex::new(None),

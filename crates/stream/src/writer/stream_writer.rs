@@ -3,21 +3,27 @@
 use std::{
     any::Any,
     future::poll_fn,
+    io,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
     thread::{self, JoinHandle},
 };
 
-use crate::{head::Head, storage::Storage};
+use crate::{
+    head::Head,
+    snapshot::{SnapshotError, SnapshotWriter, write_snapshot},
+    storage::Storage,
+};
 
 use super::{
     consumers::ConsumerError,
     error::{AppendError, AppendManyError, CloseError, TicketError},
     metrics::StreamSnapshot,
+    segment_pool::time_ns,
     shard::Shard,
     shared::{Attempt, Sequences, Shared},
     sync_mode::SyncMode,
@@ -299,6 +305,51 @@ impl StreamWriter {
         }
         let (storage, pool) = (shared.storage.as_ref(), &shared.segment_pool);
         shared.consumers.acknowledge(storage, pool, name, sequence)
+    }
+
+    /// Writes the state of a store after the record `sequence` to a file beside the stream, atomically: after a crash it is
+    /// whole or not there. It is durable when this returns. `write` writes the state; this thread runs it and holds no
+    /// lock. The newest [`SNAPSHOTS_KEPT`](crate::SNAPSHOTS_KEPT) snapshots are kept. A truncation before `sequence`
+    /// removes the snapshot.
+    ///
+    /// Returns the last record that no kept snapshot needs, 0 if they need all. Pass it to
+    /// [`acknowledge`](Self::acknowledge) or [`acknowledge_as`](Self::acknowledge_as), and retention can remove the
+    /// segments before.
+    ///
+    /// # Errors
+    ///
+    /// See [`SnapshotError`]. The earlier snapshots are still there then. In mode none no record is durable before the
+    /// stream is closed, so that no snapshot is possible.
+    pub fn write_snapshot(
+        &self,
+        sequence: u64,
+        write: impl FnOnce(&mut SnapshotWriter) -> io::Result<()>,
+    ) -> Result<u64, SnapshotError> {
+        /// Ends also by a panic of the caller's code.
+        struct Busy<'a>(&'a AtomicBool);
+        impl Drop for Busy<'_> {
+            fn drop(&mut self) {
+                // Ordering: Release pairs with the Acquire of the next one: the files are this one's no longer.
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        let durable = self.sequences().durable;
+        if sequence > durable {
+            return Err(SnapshotError::NotDurable { sequence, durable });
+        }
+        let shared = self.shared();
+        // Ordering: Acquire, as above.
+        if shared.is_snapshotting.swap(true, Ordering::Acquire) {
+            return Err(SnapshotError::Busy);
+        }
+        let _busy = Busy(&shared.is_snapshotting);
+        let sealer = shared.segment_pool.sealer();
+        write_snapshot(
+            shared.storage.as_ref(),
+            &sealer,
+            (sequence, time_ns()),
+            write,
+        )
     }
 
     /// The named consumers, and the last record that each has acknowledged.

@@ -16,6 +16,7 @@ mod reader_damage;
 mod recovery;
 mod retention;
 mod simulated_disk;
+mod snapshots;
 #[cfg(feature = "actor")]
 mod stream_actor;
 #[path = "../support/mod.rs"]
