@@ -103,7 +103,8 @@ pub(crate) enum Command {
     /// Prints lines of a log server's stream, or of log files: by time, severity, host and pattern
     ///
     /// The stream is checked while it is read. Where it is damaged, a mark is printed in place of the missing lines. Times
-    /// are local, and those of the receipt. Lines that were being written when the printing began may be left out.
+    /// are local, and those of the receipt. Lines are in the order in which they were written. Lines that were being
+    /// written when the printing began may be left out.
     #[command(after_help = LOGS_EXAMPLES)]
     Logs(Box<LogsArgs>),
 

@@ -87,11 +87,12 @@ impl Printer {
             }
             out.extend_from_slice(b": ");
         }
-        if !message.data.is_empty() {
-            escape(message.data, out);
-            out.push(b' ');
-        }
-        escape(message.text, out);
+        // Structured data is seldom for people, unless there is nothing else.
+        let text = match message.text {
+            b"" => message.data,
+            text => text,
+        };
+        escape(text, out);
         if line.marks.has(Marks::CONTINUED) {
             out.extend_from_slice(b" [continues]");
         }
@@ -146,6 +147,8 @@ struct JsonLine<'a> {
     application: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     process: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    structured_data: &'a str,
     message: std::borrow::Cow<'a, str>,
     /// The whole line; bytes that are not UTF-8 are replaced.
     text: std::borrow::Cow<'a, str>,
@@ -177,6 +180,7 @@ fn json(sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
         marks: marks.map(|(_, name)| *name).collect(),
         application: std::str::from_utf8(message.application).unwrap_or_default(),
         process: std::str::from_utf8(message.process).unwrap_or_default(),
+        structured_data: std::str::from_utf8(message.data).unwrap_or_default(),
         message: String::from_utf8_lossy(message.text),
         text: String::from_utf8_lossy(line.text),
     };

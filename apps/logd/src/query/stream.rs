@@ -147,10 +147,13 @@ fn skip(
 /// is damaged: the reader backwards does not go beyond damage.
 fn last(query: &Query, output: &mut Output<'_>, lines: usize) -> Result<Option<u64>, QueryError> {
     let mut reader = open(query, ReadFrom::Tail)?;
-    // What looks like the end may be damage, which shows when it is read on.
-    let is_end = reader.next_ref().is_ok_and(|record| record.is_none());
-    let is_torn = reader.torn_end()?.is_some() && !reader.storage().is_locked();
-    if !is_end || is_torn {
+    // What looks like the end may be damage, which shows when it is read on. A writer may have moved the end.
+    match reader.next_ref() {
+        Ok(_) => {}
+        Err(ReadError::Damaged { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    if reader.torn_end()?.is_some() && !reader.storage().is_locked() {
         return Ok(None);
     }
     let end = reader.next_sequence();

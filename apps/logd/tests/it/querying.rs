@@ -122,7 +122,7 @@ fn lines_are_shown_as_text_and_as_json() {
     assert_eq!(
         shown(&query).text,
         "\
-Nov 23 10:00:00 web-1 su[12]: [a b=\"c\"] failed
+Nov 23 10:00:00 web-1 su[12]: failed
 Nov 23 10:00:01 unix:/dev/log root: \\u{1b}[31mred\\u{7} a\tb\\nc
 Nov 23 10:00:02 web-2 app: \\xff \\u{9b} \\u{202e} café
 Nov 23 10:00:03 web-3 {\"host\":\"web-3\",\"level\":\"error\",\"n\":1}
@@ -143,7 +143,7 @@ Nov 23 10:00:06 http:a \n"
         serde_json::json!({
             "time": "2020-11-23T10:00:00.000000000Z", "sequence": 1, "severity": "crit", "facility": 4,
             "host": "web-1", "source": "tcp:10.0.0.7:5000", "format": "rfc5424",
-            "application": "su", "process": "12", "message": "failed",
+            "application": "su", "process": "12", "structured_data": "[a b=\"c\"]", "message": "failed",
             "text": "<34>1 2003-10-11T22:14:15.003Z web-1 su 12 - [a b=\"c\"] failed",
         })
     );
