@@ -41,7 +41,10 @@ pub use frame::Framing;
 pub use input::{Fed, Intake, received_now_ns};
 pub use lanes::LaneError;
 pub use priority::{Facility, Group, Priority, Severity};
-pub use record::{LogRecord, RecordError, SOURCE_NAME_BYTES_MAX};
+pub use record::{
+    BATCH_CONTENT_TYPE, BATCH_HEAD_BYTES, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEADER, LogRecord,
+    RecordError, SOURCE_NAME_BYTES_MAX, decode_batch, encode_batch,
+};
 pub use server::{Server, ServerHandle, StartError, StopReport};
 pub use sink::{OpenSink, PANICS_MAX, Sink, SinkConfig, SinkError, SinkGauge, StreamSinkConfig};
 pub use source::{Shed, Source, SourceBound};

@@ -7,6 +7,13 @@
 //!   3  1  priority                 19  1  bytes of the source's name
 //!   4  4  zeros                    20  .  the source's name, then the text as it came
 //! ```
+//!
+//! A relay sends such records to another log server as the body of `POST /`, type [`BATCH_CONTENT_TYPE`]: for each its bytes
+//! as 4 bytes, little-endian, then the record. Two header fields say which records they are, so that the receiver can
+//! tell a repeated request: [`BATCH_STREAM_HEADER`] is the id of the stream that they were read from, 32 hexadecimal
+//! digits, [`BATCH_SEQUENCE_HEADER`] the decimal sequence of the first one there. The sequences of the others follow. The
+//! answer is 200 when all are durable. Whatever else the answer is, the relay sends the same request again. A stream's
+//! id is never used again, and only durable records are sent, so a sequence never comes back with another record.
 
 use crate::{
     batch::{Format, Line, Marks},
@@ -18,6 +25,15 @@ const HEAD_BYTES: usize = 20;
 
 /// The longest name of a source, in bytes.
 pub const SOURCE_NAME_BYTES_MAX: usize = 255;
+
+/// The content type of [`encode_batch`]'s bytes.
+pub const BATCH_CONTENT_TYPE: &str = "application/vnd.freeboard.log-records";
+/// The header field with the id of the stream that a batch was read from.
+pub const BATCH_STREAM_HEADER: &str = "freeboard-stream";
+/// The header field with the sequence of the first record of a batch.
+pub const BATCH_SEQUENCE_HEADER: &str = "freeboard-sequence";
+/// The bytes in front of each record of a batch.
+pub const BATCH_HEAD_BYTES: usize = 4;
 
 /// Why a record is no line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -138,6 +154,47 @@ impl<'a> LogRecord<'a> {
     }
 }
 
+/// Appends a record, as [`LogRecord::encode`] wrote it, to the body of a request.
+///
+/// # Panics
+/// The record has 4 GiB or more.
+pub fn encode_batch(record: &[u8], body: &mut Vec<u8>) {
+    let bytes = u32::try_from(record.len()).expect("a record is short");
+    body.reserve(BATCH_HEAD_BYTES + record.len());
+    body.extend_from_slice(&bytes.to_le_bytes());
+    body.extend_from_slice(record);
+}
+
+/// The records of a request's body, each with the offset of its text in the body. It ends after the first error. Check
+/// all before one is accepted: the relay sends the request again as a whole.
+pub fn decode_batch(
+    body: &[u8],
+) -> impl Iterator<Item = Result<(usize, LogRecord<'_>), RecordError>> {
+    let mut rest = body;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let next = next_of_batch(rest);
+        rest = next.map_or(&[], |(_, rest)| rest);
+        let decoded = next.and_then(|(record, rest)| {
+            let line = LogRecord::decode(record)?;
+            Ok((body.len() - rest.len() - line.text.len(), line))
+        });
+        if decoded.is_err() {
+            rest = &[];
+        }
+        Some(decoded)
+    })
+}
+
+/// The first record of a body, and what follows it.
+fn next_of_batch(body: &[u8]) -> Result<(&[u8], &[u8]), RecordError> {
+    let (head, rest) = body.split_first_chunk().ok_or(RecordError::Short)?;
+    let bytes = u32::from_le_bytes(*head) as usize;
+    rest.split_at_checked(bytes).ok_or(RecordError::Short)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -174,6 +231,42 @@ mod tests {
         #[test]
         fn any_bytes_are_a_line_or_an_error(bytes: Vec<u8>) {
             let _ = LogRecord::decode(&bytes);
+            let errors = decode_batch(&bytes).filter(Result::is_err).count();
+            prop_assert!(errors <= 1);
+        }
+
+        #[test]
+        fn a_batch_has_the_records_that_were_put_into_it(
+            texts: Vec<Vec<u8>>,
+            source in "[a-z]{0,9}",
+            cut: prop::sample::Index,
+        ) {
+            let mut body = Vec::new();
+            for text in &texts {
+                let line = LogRecord {
+                    received_ns: 7,
+                    priority: Priority::DEFAULT,
+                    format: Format::Plain,
+                    marks: Marks::none(),
+                    source: &source,
+                    host_at: 0,
+                    host_bytes: 0,
+                    text,
+                };
+                let mut record = Vec::new();
+                line.encode(&mut record);
+                encode_batch(&record, &mut body);
+            }
+            let mut found = Vec::new();
+            for record in decode_batch(&body) {
+                let (at, line) = record.expect("it is whole");
+                prop_assert_eq!(line.text, &body[at..][..line.text.len()]);
+                found.push(line.text.to_vec());
+            }
+            prop_assert_eq!(&found, &texts);
+            let cut = cut.index(body.len() + 1);
+            let whole: Vec<_> = decode_batch(&body[..cut]).filter_map(Result::ok).collect();
+            prop_assert!(whole.len() < texts.len() || cut == body.len());
         }
     }
 }
