@@ -1,6 +1,7 @@
-//! Programs of others that tests and measurements need, installed from Debian's packages.
+//! Programs of others that tests and measurements need, installed from Debian's packages, or Python's.
 //!
-//! A component is installed only if it is missing, by root, on a machine with `apt-get`.
+//! A component is installed only if it is missing. Debian's packages need root and `apt-get`; packages of Python go into
+//! an environment of their own below the user's cache folder.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,8 +18,10 @@ pub(crate) struct Component {
     pub(crate) programs: &'static [&'static str],
     /// A call that succeeds only if it is complete; empty if the executables are enough.
     pub(crate) probe: &'static [&'static str],
-    /// Its Debian packages.
+    /// Its Debian packages, or those of Python.
     pub(crate) packages: &'static [&'static str],
+    /// The environment of Python that its packages are installed in; `None` if they are Debian's.
+    pub(crate) environment: Option<&'static str>,
     /// The tests and measurements that need it.
     pub(crate) needed_by: &'static str,
 }
@@ -35,6 +38,7 @@ pub(crate) const BEAM: Component = Component {
         "halt(case code:which(crypto) of non_existing -> 1; _ -> 0 end).",
     ],
     packages: &["erlang-base", "erlang-crypto"],
+    environment: None,
     needed_by: "peers/beam",
 };
 
@@ -121,8 +125,26 @@ pub(crate) const CHROMIUM: Component = Component::new(
     "the browser tests of crates/board and apps/lab, and `cargo xtask screenshots`",
 );
 
+/// moto, an S3 server. `freeboard_test_servers::s3` finds it in this environment.
+pub(crate) const MOTO: Component = Component {
+    name: "moto",
+    programs: &["moto_server"],
+    probe: &[],
+    // Not its extra `server`, which brings simulators of all other services.
+    packages: &[
+        "moto==5.2.5",
+        "flask",
+        "flask-cors",
+        "py-partiql-parser",
+        "PyYAML",
+    ],
+    environment: Some("freeboard/moto"),
+    needed_by: "the tests of archives in crates/stream and apps/lab",
+};
+
 /// The components of `cargo xtask test`.
-pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &CHROMIUM, &MARIADB, &RABBITMQ, &REDIS];
+pub(crate) const NEEDED_BY_TESTS: &[&Component] =
+    &[&BEAM, &CHROMIUM, &MARIADB, &MOTO, &RABBITMQ, &REDIS];
 
 /// Whether a component can be used, and if not, why.
 #[derive(Debug, PartialEq, Eq)]
@@ -144,12 +166,17 @@ impl Component {
             programs,
             probe: &[],
             packages,
+            environment: None,
             needed_by,
         }
     }
 
     fn is_present(&self) -> bool {
-        self.programs.iter().all(|program| find(program).is_some()) && self.passes_probe()
+        let is_found = |program: &&str| {
+            let own = self.folder().map(|it| it.join("bin").join(program));
+            find(program).is_some() || own.is_some_and(|path| is_executable(&path))
+        };
+        self.programs.iter().all(is_found) && self.passes_probe()
     }
 
     fn passes_probe(&self) -> bool {
@@ -167,7 +194,8 @@ impl Component {
         if self.is_present() {
             return Availability::Present;
         }
-        if let Some(obstacle) = obstacle_to_installing() {
+        let obstacle = obstacle_to_installing().filter(|_| self.environment.is_none());
+        if let Some(obstacle) = obstacle {
             return Availability::Missing(format!(
                 "{} is not installed and {obstacle}; `apt-get install {}` brings it",
                 self.name,
@@ -199,7 +227,30 @@ impl Component {
         }
     }
 
+    /// The folder of its environment.
+    fn folder(&self) -> Option<PathBuf> {
+        let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(home).unwrap_or_else(env::temp_dir);
+        self.environment.map(|name| cache.join(name))
+    }
+
     fn install(&self) -> Result<()> {
+        if let Some(folder) = self.folder() {
+            let create = || run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
+            if create().is_err() {
+                // Debian's Python has no environments without this package.
+                apt_get(&[
+                    "install",
+                    "--yes",
+                    "--no-install-recommends",
+                    "python3-venv",
+                ])?;
+                create()?;
+            }
+            let mut pip = Command::new(folder.join("bin/pip"));
+            return run(pip.args(["install", "--quiet"]).args(self.packages));
+        }
         let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
         arguments.extend(self.packages);
         // The package lists of a fresh container are empty or old: refresh them only when needed.
@@ -229,16 +280,18 @@ fn is_root() -> bool {
 }
 
 fn apt_get(arguments: &[&str]) -> Result<()> {
-    let output = Command::new("apt-get")
+    let mut command = Command::new("apt-get");
+    run(command
         .args(arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        .output()
-        .context("apt-get cannot be started")?;
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("{command:?} cannot be started"))?;
     ensure!(
         output.status.success(),
-        "`apt-get {}` ended with {}: {}",
-        arguments.join(" "),
+        "{command:?} ended with {}: {}",
         output.status,
         String::from_utf8_lossy(&output.stderr).trim()
     );
@@ -270,6 +323,7 @@ mod tests {
             programs: &["sh"],
             probe: &["sh", "-c", "exit 0"],
             packages: &["dash"],
+            environment: None,
             needed_by: "this test",
         };
         assert_eq!(shell.provide(), Availability::Present);

@@ -10,8 +10,11 @@ use crate::peers::beam;
 use crate::step::Steps;
 use crate::workspace;
 
-/// The back ends of the fetcher that the first build leaves out.
-const REAL_BACKENDS: [&str; 2] = ["--features", "freeboard-lab/real-backends"];
+/// Archives and the back ends of the fetcher, which the first build leaves out.
+const HEAVY: [&str; 2] = [
+    "--features",
+    "freeboard-lab/archive,freeboard-lab/real-backends",
+];
 
 pub(crate) fn run() -> Result<()> {
     let root = workspace::root()?;
@@ -31,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
     // `finish` reports failures, so that one failing part does not hide the next.
     let _ = steps.run("tests", || {
         Cargo::new(["test", "--workspace", "--all-targets", "--no-fail-fast"])
-            .with_arguments(REAL_BACKENDS)
+            .with_arguments(HEAVY)
             .run(&root)
     });
     let _ = steps.run("tests of call stacks", || {
@@ -49,7 +52,7 @@ pub(crate) fn run() -> Result<()> {
     });
     let _ = steps.run("doctests", || {
         Cargo::new(["test", "--workspace", "--doc", "--no-fail-fast"])
-            .with_arguments(REAL_BACKENDS)
+            .with_arguments(HEAVY)
             .run(&root)
     });
     match component::BEAM.provide() {

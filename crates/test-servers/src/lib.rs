@@ -6,7 +6,7 @@
 //!                                               we ended
 //! ```
 //!
-//! The programs are Debian's. Installed or running instances are not touched. The feature `browser` adds a real
+//! The programs are Debian's, but moto, which is a package of Python. Installed or running instances are not touched. The feature `browser` adds a real
 //! browser.
 
 #![cfg(unix)]
@@ -24,7 +24,7 @@ mod wait;
 pub use browser::{Browser, BrowserError};
 pub use guarded::{Guarded, is_on_path};
 pub use port::Port;
-pub use programs::{mariadb, rabbitmq, redis};
+pub use programs::{create_bucket, mariadb, rabbitmq, redis, s3};
 pub use server::{Server, ServerError};
 #[cfg(target_os = "linux")]
 pub use wait::resident_bytes;

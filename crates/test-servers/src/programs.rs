@@ -1,8 +1,15 @@
-//! The programs: MariaDB, Redis and RabbitMQ.
+//! The programs: MariaDB, Redis, RabbitMQ and moto.
 
-use std::{path::Path, process::Command};
+use std::{
+    env,
+    io::{self, Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
+    guarded::is_on_path,
     port::Port,
     server::{Recipe, Server, ServerError},
 };
@@ -151,4 +158,59 @@ fn rabbitmq_command(folder: &Path, port: u16, distribution: &Port, mapper: &Port
             "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
         );
     command
+}
+
+const MOTO: &str = "moto";
+const MOTO_PROGRAM: &str = "moto_server";
+
+/// Starts moto, an S3 server, empty after each start. It accepts all credentials, or none.
+///
+/// # Errors
+/// [`ServerError`], for example because it is not installed.
+pub fn s3(accepts_credentials: bool) -> Result<Server, ServerError> {
+    Server::start(Recipe {
+        name: MOTO,
+        packages: "python3-venv && cargo xtask test",
+        prepare: None,
+        command: Box::new(move |_folder, port| {
+            let mut command = Command::new(moto_program());
+            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+            if !accepts_credentials {
+                // It knows no user, and checks from the first request on.
+                command.env("INITIAL_NO_AUTH_ACTION_COUNT", "0");
+            }
+            command
+        }),
+    })
+}
+
+/// The program on the path, or where `cargo xtask test` installs it.
+fn moto_program() -> PathBuf {
+    if is_on_path(MOTO_PROGRAM) {
+        return MOTO_PROGRAM.into();
+    }
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(home).unwrap_or_else(env::temp_dir);
+    cache.join("freeboard/moto/bin").join(MOTO_PROGRAM)
+}
+
+/// Creates a bucket in a server that [`s3`] has started.
+///
+/// # Errors
+/// It does not answer, or refuses.
+pub fn create_bucket(server: &Server, bucket: &str) -> io::Result<()> {
+    let address = server.address();
+    let mut stream = TcpStream::connect(address)?;
+    let request = format!(
+        "PUT /{bucket} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    if answer.starts_with("HTTP/1.1 200") {
+        Ok(())
+    } else {
+        Err(io::Error::other(answer))
+    }
 }

@@ -5,7 +5,7 @@ use std::{
     net::TcpStream,
 };
 
-use freeboard_test_servers::{Server, ServerError, mariadb, rabbitmq, redis};
+use freeboard_test_servers::{Server, ServerError, create_bucket, mariadb, rabbitmq, redis, s3};
 
 /// Checks that it can be killed and started again on the same port.
 fn check(start: fn() -> Result<Server, ServerError>, is_there: fn(&Server) -> bool) {
@@ -55,4 +55,14 @@ fn rabbitmq_speaks_amqp() {
         stream.read_exact(&mut head).expect("an answer");
         head == [1, 0, 0]
     });
+}
+
+#[test]
+fn s3_creates_a_bucket() {
+    check(
+        || s3(true),
+        |server| create_bucket(server, "archive").is_ok(),
+    );
+    let server = s3(false).expect("it is installed");
+    assert!(create_bucket(&server, "archive").is_err());
 }
