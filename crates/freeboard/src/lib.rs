@@ -38,6 +38,7 @@
 //! | `macros` (default) | [`macro@handlers`]: message types and handlers from the methods of an impl block |
 //! | `tokio` (default) | attaches a tokio runtime to a system, for async handlers and `Context::pipe` |
 //! | `stream` | `freeboard::stream`: durable, append-only logs with a tamper-evident seal |
+//! | `archive` | `freeboard::stream::archive`: streams on S3, Google Cloud Storage, Azure or in a directory; implies `stream` |
 //! | `net` | `freeboard::net`: TCP, HTTP/1.1 and a TCP proxy as actors |
 //! | `redis` | `freeboard::redis`: a pipelined Redis client; implies `net` |
 //! | `cache` | `freeboard::cache`: a cache on Redis with leases; implies `redis` |
@@ -49,7 +50,7 @@
 //! | `spans` | a `tracing` span around each handled message |
 //! | `stacks` | call stacks in the reports of long runs, on Linux with glibc |
 //! | `testing` | `freeboard::testing`: a system by seed and in virtual time, probes and faults, for tests |
-//! | `full` | everything above but `testing` |
+//! | `full` | everything above but `archive` and `testing` |
 //!
 //! # Platform
 //!

@@ -21,6 +21,7 @@
 //! - [`ReaderOptions`], [`StreamReader`]: reading, from any position, beside the writer.
 //! - [`verify`]: checks whether a stream is what was written. [`salvage`]: copies the whole records of a damaged one.
 //! - [`storage`]: the directory, real or simulated.
+//! - `archive`, with the feature of that name: streams on S3, Google Cloud Storage, Azure or in another directory.
 //!
 //! ```
 //! use freeboard_stream::{MasterKey, StreamOptions, format::{Algorithm, SealUnit}};
@@ -44,6 +45,8 @@
 
 #[cfg(feature = "actor")]
 pub mod actor;
+#[cfg(feature = "archive")]
+pub mod archive;
 pub mod format;
 mod head;
 mod index;

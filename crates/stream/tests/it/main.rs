@@ -1,6 +1,10 @@
 //! Tests of streams through the public interface.
 #![cfg(not(loom))]
 
+#[cfg(feature = "archive")]
+mod archive;
+#[cfg(feature = "archive")]
+mod archive_s3;
 mod attacks;
 mod background;
 mod batches;

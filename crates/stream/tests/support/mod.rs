@@ -4,6 +4,8 @@
 #![allow(dead_code)]
 
 pub(crate) mod decode;
+#[cfg(feature = "archive")]
+pub(crate) mod fault_proxy;
 pub(crate) mod fixtures;
 pub(crate) mod gate;
 pub(crate) mod memory;
