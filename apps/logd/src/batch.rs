@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::{
     priority::{Group, Priority},
-    source::{Shed, Source},
+    source::{Shed, Source, SourceBound},
 };
 
 /// The format a line was found to have.
@@ -137,6 +137,25 @@ const CLAIMED: u8 = 1;
 const EVICTED: u8 = 2;
 
 impl Batch {
+    /// The same lines, without a copy of their text, of a source that has the same name and no bound. They are not counted
+    /// as lines of the server.
+    pub(crate) fn detached(&self, done: Done) -> Arc<Self> {
+        let source = Source::new(self.source.name(), SourceBound::NONE);
+        source.accept(self.lines.len() as u64, self.bytes);
+        Arc::new(Self {
+            source,
+            group: self.group,
+            received_ns: self.received_ns,
+            text: self.text.clone(),
+            lines: self.lines.clone(),
+            bytes: self.bytes,
+            stage: AtomicU8::new(CLAIMED),
+            untaken: AtomicU32::new(1),
+            reason: AtomicU8::new(Shed::Full as u8),
+            done: Some(done),
+        })
+    }
+
     /// Where it came from.
     #[must_use]
     pub fn source(&self) -> &Arc<Source> {

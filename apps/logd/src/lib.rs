@@ -46,7 +46,11 @@ pub use record::{
     RecordError, SOURCE_NAME_BYTES_MAX, decode_batch, encode_batch,
 };
 pub use server::{Server, ServerHandle, StartError, StopReport};
-pub use sink::{OpenSink, PANICS_MAX, Sink, SinkConfig, SinkError, SinkGauge, StreamSinkConfig};
+pub use sink::{
+    FileSinkConfig, Keep, OpenSink, PANICS_MAX, Period, RelayConfig, RelayUrlError, Rotation, Sink,
+    SinkConfig, SinkError, SinkGauge, SpillConfig, SpoolConfig, SpoolFull, StdoutForm,
+    StdoutSinkConfig, StreamSinkConfig,
+};
 pub use source::{Shed, Source, SourceBound};
 pub use sources::Totals;
 pub use summary::SUMMARY_SOURCES_MAX;

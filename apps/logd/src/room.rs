@@ -28,6 +28,14 @@ pub struct SourceBound {
     pub bytes: u64,
 }
 
+impl SourceBound {
+    /// No bound.
+    pub(crate) const NONE: Self = Self {
+        lines: u64::MAX,
+        bytes: u64::MAX,
+    };
+}
+
 impl Default for SourceBound {
     /// Some milliseconds of a fast sink, so that one source delays the others by no more.
     fn default() -> Self {

@@ -20,7 +20,7 @@ use crate::{
     input::tcp,
     lanes::{LaneError, Lanes},
     priority::Group,
-    sink::{SinkActor, SinkError, SinkGauge},
+    sink::{RunningSink, SinkActor, SinkError, SinkGauge},
     source::Source,
     sources::{Sources, Totals},
     summary::Reporter,
@@ -111,7 +111,7 @@ pub struct Server {
     listeners: Vec<Listener>,
     reporter: ActorRef<Reporter>,
     writer: ActorRef<Writer>,
-    sinks: Vec<(ActorRef<SinkActor>, Arc<SinkGauge>)>,
+    sinks: Vec<RunningSink>,
 }
 
 impl fmt::Debug for Server {
@@ -142,7 +142,9 @@ impl Server {
             .into_iter()
             .map(|(sink, opened)| SinkActor::start(system, sink, opened));
         let sinks = started.collect::<Result<Vec<_>, _>>()?;
-        let writer = Writer::new(sinks.iter().map(|(actor, _)| actor.clone()).collect());
+        let fronts = sinks.iter().map(|parts| parts[0].0.clone());
+        let writer = Writer::new(fronts.collect());
+        let sinks = sinks.into_iter().flatten().collect();
         let writer = system.spawn_once(writer::lanes().name("logd.writer"), writer)?;
         let lanes = Lanes::start(system, &writer, &config.groups)?;
         let handle = ServerHandle(Arc::new(Shared {
@@ -195,10 +197,21 @@ impl Server {
         self.handle.sources().totals()
     }
 
-    /// The states of the sinks, in the order of the settings.
+    /// The states of the sinks, in the order of the settings; of one with a queue, first that of the queue, `NAME.queue`.
+    /// The relays are at the end.
     #[must_use]
     pub fn sinks(&self) -> Vec<Arc<SinkGauge>> {
-        self.sinks.iter().map(|(_, gauge)| gauge.clone()).collect()
+        let sinks = self.sinks.iter().map(|(_, gauge)| gauge);
+        let configs = self.handle.config().sinks.iter();
+        let parts = configs.flat_map(|sink| &sink.gauges);
+        sinks.chain(parts).cloned().collect()
+    }
+
+    /// Lets all sinks that write files begin new ones. A sink that is in a call does it afterwards.
+    pub fn rotate(&self) {
+        for (_, gauge) in &self.sinks {
+            gauge.rotate();
+        }
     }
 
     /// The counters of the dam of a group.

@@ -30,6 +30,7 @@ use crate::record::LogRecord;
 
 pub use filter::{Filter, Grep, GrepError, SeverityError, SeverityRange};
 pub use show::Form;
+pub(crate) use show::Printer;
 pub use time::{TimeError, parse_time};
 
 /// Output is handed over in pieces of this size.

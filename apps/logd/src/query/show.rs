@@ -1,6 +1,6 @@
 //! How a line is shown.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io::Write as _};
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
@@ -17,6 +17,8 @@ pub enum Form {
     /// As `journalctl`: time, host or source, text. Control characters are escaped, so a line is one line.
     #[default]
     Text,
+    /// As rsyslog's files: the time as in RFC 3339, in microseconds and with the zone, then as `Text`.
+    Iso,
     /// One JSON object per line.
     Json,
     /// The line as it came, control characters too.
@@ -25,36 +27,39 @@ pub enum Form {
 
 /// Writes lines in one form.
 #[derive(Debug)]
-pub(super) struct Printer {
+pub(crate) struct Printer {
     form: Form,
     zone: TimeZone,
     /// The second that was last written, and its text: most lines share it with the line before.
     second: i64,
     second_text: String,
+    /// The zone as it is written behind the time.
+    zone_text: String,
 }
 
 impl Printer {
-    pub(super) fn new(form: Form, zone: TimeZone) -> Self {
+    pub(crate) fn new(form: Form, zone: TimeZone) -> Self {
         Self {
             form,
             zone,
             second: i64::MIN,
             second_text: String::new(),
+            zone_text: String::new(),
         }
     }
 
     /// Appends a line; `sequence` is its number in the stream.
-    pub(super) fn line(&mut self, sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
+    pub(crate) fn line(&mut self, sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
         match self.form {
             Form::Raw => out.extend_from_slice(line.text),
             Form::Json => json(sequence, line, out),
-            Form::Text => self.text(line, out),
+            Form::Text | Form::Iso => self.text(line, out),
         }
         out.push(b'\n');
     }
 
     /// Appends a mark between lines, where some are missing or no lines.
-    pub(super) fn mark(&self, text: &str, out: &mut Vec<u8>) {
+    pub(crate) fn mark(&self, text: &str, out: &mut Vec<u8>) {
         if self.form == Form::Json {
             out.extend_from_slice(serde_json::json!({ "damage": text }).to_string().as_bytes());
         } else {
@@ -71,10 +76,19 @@ impl Printer {
             let time = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
             self.second_text.clear();
             let time = time.to_zoned(self.zone.clone());
-            let _ = write!(self.second_text, "{}", time.strftime("%b %d %H:%M:%S "));
+            let format = match self.form {
+                Form::Iso => "%Y-%m-%dT%H:%M:%S.",
+                _ => "%b %d %H:%M:%S ",
+            };
+            let _ = write!(self.second_text, "{}", time.strftime(format));
+            self.zone_text = time.strftime("%:z ").to_string();
             self.second = second;
         }
         out.extend_from_slice(self.second_text.as_bytes());
+        if self.form == Form::Iso {
+            let micros = line.received_ns % 1_000_000_000 / 1_000;
+            let _ = write!(out, "{micros:06}{}", self.zone_text);
+        }
         escape(line.host().unwrap_or(line.source).as_bytes(), out);
         out.push(b' ');
         let message = message_of(line);
@@ -108,6 +122,12 @@ fn message_of<'a>(line: &LogRecord<'a>) -> Message<'a> {
 
 /// Appends text of which control characters and invalid UTF-8 are escaped. Tabs are kept.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
+    // Most text is printable ASCII. Without an early exit the compiler compares many bytes at once.
+    let is_printable = |all: bool, byte: &u8| all & matches!(byte, b' '..=b'~');
+    if text.iter().fold(true, is_printable) {
+        out.extend_from_slice(text);
+        return;
+    }
     // Direction overrides would let a sender change what is shown of other text in the line.
     let is_unsafe = |c: char| {
         c.is_control() && c != '\t'

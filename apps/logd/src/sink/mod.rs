@@ -8,19 +8,24 @@
 //!
 //! Each sink has an actor of its own, whose mailbox has a short lane for each severity group. The actor gives its sink one
 //! batch at a time. While the sink is busy, or has failed and waits for its next attempt, the lanes are paused; when they
-//! are full, the writer waits, and what waits longer, waits in the dams. A sink that must not hold back the others wraps
-//! another one and keeps the batches elsewhere (a spool on disk).
+//! are full, the writer waits, and what waits longer, waits in the dams. A sink that must not hold back the others has a
+//! queue in front of it ([`SinkConfig::spill`]), which spills to the disk.
 //!
 //! A failure is retried with growing pauses, for ever, with the same batch. A panic counts as a failure; the sink is opened
 //! again. A batch with which a sink has panicked [`PANICS_MAX`] times is shed.
 
+mod consumer;
+mod file;
+mod relay;
+mod spill;
+mod stdout;
 mod stream;
 
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
@@ -33,8 +38,12 @@ use freeboard::{
     meter::{Counter, now_ns},
 };
 
-use crate::{batch::Batch, priority::Group, source::Shed, writer};
+use crate::{batch::Batch, priority::Group, server::StartError, source::Shed, writer};
 
+pub use file::{FileSinkConfig, Keep, Period, Rotation};
+pub use relay::{RelayConfig, RelayUrlError};
+pub use spill::{SpillConfig, SpoolConfig, SpoolFull};
+pub use stdout::{StdoutForm, StdoutSinkConfig};
 pub use stream::StreamSinkConfig;
 
 /// Attempts at one batch that may end in a panic.
@@ -52,6 +61,10 @@ pub enum SinkError {
     /// It will never take this batch, but others. Its lines that it has not taken are shed.
     #[error("{0}")]
     Refused(String),
+    /// It takes nothing any more. All further lines are shed for it, and it counts as failing until the server is started
+    /// again.
+    #[error("{0}")]
+    Closed(String),
 }
 
 /// A place where lines go. One thread at a time calls it. A call may block: the runtime replaces the worker, and only the
@@ -83,6 +96,9 @@ pub trait Sink: Send + 'static {
         Poll::Ready(Ok(()))
     }
 
+    /// Begins a new file, if it writes files. It is called between two other calls.
+    fn rotate(&mut self) {}
+
     /// Makes everything durable and closes it. It may block.
     ///
     /// # Errors
@@ -104,6 +120,10 @@ pub struct SinkConfig {
     pub open: OpenSink,
     /// The pauses between attempts after a failure.
     pub backoff: Backoff,
+    /// The queue in front of it; `None`: the writer waits for it, and so do the other sinks.
+    pub spill: Option<SpillConfig>,
+    /// States of its parts that work on threads of their own.
+    pub gauges: Vec<Arc<SinkGauge>>,
 }
 
 impl SinkConfig {
@@ -116,7 +136,16 @@ impl SinkConfig {
             name: name.into(),
             open: Arc::new(open),
             backoff: Backoff::default(),
+            spill: None,
+            gauges: Vec::new(),
         }
+    }
+
+    /// Puts a queue in front of it, which spills to the disk: however slow it is, the other sinks do not wait.
+    #[must_use]
+    pub fn spill(mut self, spill: SpillConfig) -> Self {
+        self.spill = Some(spill);
+        self
     }
 }
 
@@ -137,6 +166,14 @@ pub struct SinkGauge {
     panics: Counter,
     /// When the attempts began to fail, on the process's clock; 0 if the last one succeeded.
     failing_since_ns: AtomicU64,
+    /// When the call that runs began; 0 between calls.
+    called_at_ns: AtomicU64,
+    lost: Counter,
+    refused: Counter,
+    behind: AtomicU64,
+    is_dead: AtomicBool,
+    rotations: AtomicU64,
+    waker: OnceLock<Waker>,
     is_closed: AtomicBool,
     last_error: Mutex<Option<String>>,
 }
@@ -186,6 +223,41 @@ impl SinkGauge {
         (since_ns > 0).then(|| Duration::from_nanos(now_ns().saturating_sub(since_ns)))
     }
 
+    /// How long the call that runs has taken so far: a sink that hangs does not return from it.
+    #[must_use]
+    pub fn in_call_for(&self) -> Option<Duration> {
+        // Ordering: Relaxed: a gauge, as below.
+        let since_ns = self.called_at_ns.load(Ordering::Relaxed);
+        (since_ns > 0).then(|| Duration::from_nanos(now_ns().saturating_sub(since_ns)))
+    }
+
+    /// Lines of its queue on disk that it has not taken yet.
+    #[must_use]
+    pub fn behind(&self) -> u64 {
+        self.behind.load(Ordering::Relaxed)
+    }
+
+    /// Lines of its queue that were lost: the disk bound removed them, they were damaged, or the sink refused them.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.get()
+    }
+
+    /// Whether it takes nothing any more ([`SinkError::Closed`]).
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::Relaxed)
+    }
+
+    /// Asks it to begin a new file.
+    pub(crate) fn rotate(&self) {
+        // Ordering: Relaxed: the wake-up orders it.
+        self.rotations.fetch_add(1, Ordering::Relaxed);
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
     /// Whether it was closed without an error.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -212,15 +284,22 @@ impl SinkGauge {
         let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    fn take(&self, batch: &Batch) {
+    fn take(&self, lines: u64, bytes: u64) {
         self.batches.add(1);
-        self.lines.add(batch.len() as u64);
-        self.bytes.add(batch.bytes());
+        self.lines.add(lines);
+        self.bytes.add(bytes);
         self.recover();
     }
 
+    fn named(name: impl Into<String>) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.into(),
+            ..Self::default()
+        })
+    }
+
     fn recover(&self) {
-        if self.failing_since_ns.load(Ordering::Relaxed) != 0 {
+        if self.failing_since_ns.load(Ordering::Relaxed) != 0 && !self.is_dead() {
             self.failing_since_ns.store(0, Ordering::Relaxed);
         }
     }
@@ -256,21 +335,42 @@ pub(crate) struct SinkActor {
     /// Panics with the current batch.
     panics: u32,
     is_backing_off: bool,
+    /// Requests to rotate that it has seen.
+    rotations: u64,
     wake: Option<Arc<WakeActor>>,
     gauge: Arc<SinkGauge>,
 }
 
+/// A sink that runs.
+pub(crate) type RunningSink = (ActorRef<SinkActor>, Arc<SinkGauge>);
+
 impl SinkActor {
-    /// Opens the sink and spawns its actor.
+    /// Spawns the actor of a sink, and that of the queue in front of it. The one that takes the writer's batches is the
+    /// first, and is to be stopped first.
     pub(crate) fn start(
         system: &System,
         config: SinkConfig,
         sink: Box<dyn Sink>,
-    ) -> Result<(ActorRef<Self>, Arc<SinkGauge>), SpawnError> {
-        let gauge = Arc::new(SinkGauge {
-            name: config.name.clone(),
-            ..SinkGauge::default()
-        });
+    ) -> Result<Vec<RunningSink>, StartError> {
+        let Some(spill) = config.spill.clone() else {
+            let gauge = SinkGauge::named(config.name.clone());
+            return Ok(vec![Self::spawn(system, config, sink, gauge)?]);
+        };
+        let name = format!("{}.queue", config.name);
+        let gauge = SinkGauge::named(config.name.clone());
+        let inner = Self::spawn(system, config, sink, gauge)?;
+        let gauge = SinkGauge::named(name.clone());
+        let queue = spill::queue(&name, spill, inner.clone(), gauge.clone());
+        let opened = (queue.open)().map_err(|error| StartError::Sink { name, error });
+        Ok(vec![Self::spawn(system, queue, opened?, gauge)?, inner])
+    }
+
+    fn spawn(
+        system: &System,
+        config: SinkConfig,
+        sink: Box<dyn Sink>,
+        gauge: Arc<SinkGauge>,
+    ) -> Result<RunningSink, SpawnError> {
         let options = writer::lanes().name(format!("logd.sink.{}", config.name));
         let actor = Self {
             config,
@@ -279,6 +379,7 @@ impl SinkActor {
             attempt: 0,
             panics: 0,
             is_backing_off: false,
+            rotations: 0,
             wake: None,
             gauge: gauge.clone(),
         };
@@ -304,25 +405,36 @@ impl SinkActor {
             sink,
             current,
             config,
+            rotations,
+            gauge,
             ..
         } = self;
         let Some(wake) = &self.wake else {
             return Poll::Pending;
         };
-        let waker = Waker::from(wake.clone());
+        let (waker, gauge) = (Waker::from(wake.clone()), gauge.clone());
         let call = || {
             let sink = match sink {
                 Some(sink) => sink,
                 None => sink.insert((config.open)()?),
             };
+            // Ordering: Relaxed, see `SinkGauge::rotate`.
+            let wanted = gauge.rotations.load(Ordering::Relaxed);
+            if wanted != *rotations {
+                *rotations = wanted;
+                sink.rotate();
+            }
             let mut task = Context::from_waker(&waker);
             match current {
                 Some(batch) => sink.poll_write(batch, &mut task),
                 None => sink.poll_idle(&mut task),
             }
         };
+        gauge.called_at_ns.store(now_ns(), Ordering::Relaxed);
         // Unwind safety: a sink that has panicked is dropped, and the batch has no state that a sink changes.
-        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Poll::Ready(Err(self.panicked())))
+        let result = catch_unwind(AssertUnwindSafe(call));
+        gauge.called_at_ns.store(0, Ordering::Relaxed);
+        result.unwrap_or_else(|_| Poll::Ready(Err(self.panicked())))
     }
 
     fn panicked(&mut self) -> SinkError {
@@ -341,6 +453,11 @@ impl SinkActor {
     fn run(&mut self, cx: &mut freeboard::Context<Self>) {
         let mut is_unfinished = true;
         while !self.is_backing_off {
+            if self.gauge.is_dead() {
+                self.refuse();
+                is_unfinished = false;
+                break;
+            }
             match self.attempt() {
                 Poll::Pending => break,
                 Poll::Ready(Ok(())) => {
@@ -352,7 +469,7 @@ impl SinkActor {
                     };
                     self.panics = 0;
                     batch.note_taken();
-                    self.gauge.take(&batch);
+                    self.gauge.take(batch.len() as u64, batch.bytes());
                     cx.note_progress();
                     if cx.depth() > 0 {
                         break;
@@ -371,15 +488,28 @@ impl SinkActor {
         }
     }
 
+    /// Sheds the current batch. Whether there was one.
+    fn refuse(&mut self) -> bool {
+        let Some(batch) = self.current.take() else {
+            return false;
+        };
+        self.gauge.refused.add(1);
+        batch.set_reason(Shed::SinkFailed);
+        true
+    }
+
     fn fail(&mut self, error: &SinkError, cx: &mut freeboard::Context<Self>) {
         self.gauge.fail(error);
         match error {
             SinkError::Refused(_) => {
                 self.panics = 0;
-                if let Some(batch) = self.current.take() {
-                    batch.set_reason(Shed::SinkFailed);
+                if self.refuse() {
                     return;
                 }
+            }
+            SinkError::Closed(_) => {
+                self.gauge.is_dead.store(true, Ordering::Relaxed);
+                return;
             }
             SinkError::Broken(_) => self.sink = None,
             SinkError::Busy(_) => {}
@@ -398,10 +528,12 @@ impl Actor for SinkActor {
     const TELLS_EXPIRE: bool = false;
 
     fn started(&mut self, cx: &mut freeboard::Context<Self>) {
-        self.wake = Some(Arc::new(WakeActor {
+        let wake = Arc::new(WakeActor {
             is_woken: AtomicBool::new(false),
             wake: Box::new(cx.waker_fn(Self::woken)),
-        }));
+        });
+        self.wake = Some(wake.clone());
+        let _ = self.gauge.waker.set(Waker::from(wake));
         self.run(cx);
     }
 
@@ -414,6 +546,9 @@ impl Actor for SinkActor {
             // Ordering: Relaxed, see `SinkGauge::is_closed`.
             Ok(()) => self.gauge.is_closed.store(true, Ordering::Relaxed),
             Err(error) => self.gauge.fail(&error),
+        }
+        if self.gauge.is_dead() {
+            self.gauge.is_closed.store(false, Ordering::Relaxed);
         }
     }
 }

@@ -1,0 +1,213 @@
+//! A named consumer of a stream that other threads or actors work for.
+//!
+//! ```text
+//!   stream ──▶ Consumer::next ──▶ Chunk ──▶ several at work ──▶ Acks::finish ──▶ durable position
+//! ```
+//!
+//! Chunks may be finished in any order. The position moves to the last record before the first chunk that is not
+//! finished. Only durable records are handed out: a power failure takes none of them back.
+
+use std::{collections::VecDeque, fmt::Display, sync::Arc};
+
+use freeboard::stream::{
+    ConsumerError, ReadError, ReadFrom, ReaderOptions, StreamReader, StreamWriter,
+};
+
+use super::SinkGauge;
+use crate::record::encode_batch;
+
+/// Records of consecutive sequences, as [`encode_batch`] writes them.
+pub(super) struct Chunk {
+    /// The sequence of the first one.
+    pub(super) first: u64,
+    /// The sequence of the last one.
+    pub(super) last: u64,
+    pub(super) body: Vec<u8>,
+}
+
+impl Chunk {
+    /// The number of its records.
+    pub(super) const fn records(&self) -> u64 {
+        self.last - self.first + 1
+    }
+}
+
+/// Reads a stream from a consumer's position on.
+pub(super) struct Consumer {
+    stream: StreamWriter,
+    reader: StreamReader,
+    gauge: Arc<SinkGauge>,
+}
+
+impl Consumer {
+    /// Opens the stream at the position of this consumer, or at the oldest record if it is new.
+    pub(super) fn open(
+        stream: &StreamWriter,
+        name: &str,
+        gauge: &Arc<SinkGauge>,
+    ) -> Result<(Self, Acks), ReadOrAckError> {
+        let position = stream.acknowledge_as(name, 0)?;
+        let mut consumer = Self {
+            reader: ReaderOptions::new().open_on(stream.storage().clone())?,
+            stream: stream.clone(),
+            gauge: gauge.clone(),
+        };
+        match consumer.reader.seek(ReadFrom::Sequence(position + 1)) {
+            Err(ReadError::Gone { oldest, .. }) if position > 0 => {
+                gauge.lost.add(oldest - position - 1);
+            }
+            Err(ReadError::Gone { .. }) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let acks = Acks {
+            stream: stream.clone(),
+            name: name.to_owned(),
+            position,
+            working: VecDeque::new(),
+            is_closed: false,
+            gauge: gauge.clone(),
+        };
+        acks.show();
+        Ok((consumer, acks))
+    }
+
+    /// The next durable records, of up to about so many bytes; `None` if there are none.
+    pub(super) fn next(&mut self, bytes_max: usize) -> Result<Option<Chunk>, ReadError> {
+        let mut chunk: Option<Chunk> = None;
+        loop {
+            // What is behind a gap in the sequences is of the next chunk.
+            let next = self.reader.next_sequence();
+            let is_gap = chunk.as_ref().is_some_and(|chunk| chunk.last + 1 != next);
+            if is_gap || next > self.stream.sequences().durable {
+                return Ok(chunk);
+            }
+            let read = self.reader.next_ref();
+            let error = match read {
+                Ok(None) => return Ok(chunk),
+                Ok(Some(record)) => {
+                    let chunk = chunk.get_or_insert_with(|| Chunk {
+                        first: record.sequence,
+                        last: record.sequence,
+                        body: Vec::new(),
+                    });
+                    chunk.last = record.sequence;
+                    encode_batch(record.payload, &mut chunk.body);
+                    if chunk.body.len() < bytes_max {
+                        continue;
+                    }
+                    None
+                }
+                Err(error) => Some(error),
+            };
+            match (chunk, error) {
+                (Some(chunk), _) => return Ok(Some(chunk)),
+                (None, Some(error)) => self.pass(next, error)?,
+                (None, None) => return Ok(None),
+            }
+            chunk = None;
+        }
+    }
+
+    /// Goes on after records that cannot be read any more, and counts them as lost.
+    fn pass(&mut self, next: u64, error: ReadError) -> Result<(), ReadError> {
+        let reached = match &error {
+            ReadError::Gone { oldest, .. } => {
+                let oldest = *oldest;
+                self.reader.seek(ReadFrom::Sequence(oldest))?;
+                oldest
+            }
+            ReadError::Damaged { .. } => self.reader.skip_damage()?,
+            _ => next,
+        };
+        if reached <= next {
+            return Err(error);
+        }
+        tracing::warn!("{}: {error}", self.gauge.name());
+        self.gauge.lost.add(reached - next);
+        Ok(())
+    }
+
+    /// Reads from this record on again.
+    pub(super) fn go_back_to(&mut self, sequence: u64) -> Result<(), ReadError> {
+        self.reader.seek(ReadFrom::Sequence(sequence))
+    }
+
+    /// Whether all records that were accepted were handed out.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.reader.next_sequence() > self.stream.sequences().accepted
+    }
+}
+
+/// The stream could not be read, or a position not be noted.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadOrAckError {
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    #[error("{0}")]
+    Ack(#[from] ConsumerError),
+}
+
+/// The chunks at work, and the durable position before them.
+pub(super) struct Acks {
+    stream: StreamWriter,
+    name: String,
+    position: u64,
+    /// The last sequence of each part at work, in order, and whether it is finished.
+    working: VecDeque<(u64, bool)>,
+    /// Once the stream is about to close, another process may open it: nothing is written any more.
+    is_closed: bool,
+    gauge: Arc<SinkGauge>,
+}
+
+impl Acks {
+    /// Records up to this one were handed out. Called in the order of the sequences.
+    pub(super) fn begin(&mut self, last: u64) {
+        self.working.push_back((last, false));
+        self.show();
+    }
+
+    /// The records up to this one, from the end of the part before, are where they shall be.
+    pub(super) fn finish(&mut self, last: u64) {
+        let found = self.working.binary_search_by_key(&last, |(last, _)| *last);
+        if let Ok(index) = found {
+            self.working[index].1 = true;
+        }
+        let mut reached = self.position;
+        while let Some((last, true)) = self.working.front() {
+            reached = *last;
+            self.working.pop_front();
+        }
+        if reached > self.position && !self.is_closed {
+            self.position = reached;
+            if let Err(error) = self.stream.acknowledge_as(&self.name, reached) {
+                // After a crash they come again. The next position covers this one.
+                self.note(&error);
+            }
+        }
+        self.show();
+    }
+
+    fn note(&self, error: &dyn Display) {
+        tracing::warn!("{}: its position: {error}", self.gauge.name());
+    }
+
+    /// Whether nothing is at work.
+    pub(super) fn is_idle(&self) -> bool {
+        self.working.is_empty()
+    }
+
+    /// Shows how many records are behind the position.
+    pub(super) fn show(&self) {
+        let accepted = self.stream.sequences().accepted;
+        let behind = accepted.saturating_sub(self.position);
+        // Ordering: Relaxed: a gauge.
+        self.gauge
+            .behind
+            .store(behind, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Nothing is acknowledged from now on.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+}
