@@ -21,6 +21,8 @@ mod config;
 pub mod frame;
 mod input;
 mod lanes;
+#[cfg(all(loom, test))]
+mod loom_tests;
 pub mod parse;
 mod priority;
 pub mod query;

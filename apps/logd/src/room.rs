@@ -3,17 +3,19 @@
 //! The source adds what it has accepted; any thread removes what was taken or shed. At the bound the source pauses:
 //!
 //! ```text
-//!   source (one thread at a time)         remover (any thread)
-//!   1  is_waiting = true                  1  lines -= n, bytes -= m
-//!   2  reads lines and bytes; if low,     2  reads is_waiting, then lines and bytes
-//!      takes is_waiting back, goes on     3  if waiting and low, takes is_waiting, wakes
+//!   source (one thread at a time)           remover (any thread)
+//!   1  is_waiting = true                    1  lines -= n
+//!   2  bytes += 0, reads lines; if low,     2  bytes -= m, reads is_waiting and lines
+//!      takes is_waiting back, goes on       3  if waiting and low, takes is_waiting, wakes
 //! ```
 //!
-//! No wake-up is lost. All operations are SeqCst, so they have one order. Let S be the last subtraction that a paused
-//! source waits for. If S is before the source's step 2, the source reads low values and does not pause. Otherwise S is
-//! after its step 1, and the remover of S reads, after S, that the source waits and that both values are low: it wakes the
-//! source, unless another remover has. `is_waiting` is taken by an exchange, so one of them acts. The remover reads both
-//! values after its subtractions: two removers that used the results of their own subtractions could each see one high.
+//! No wake-up is lost. Each step 2 begins with a read-modify-write of `bytes` (AcqRel), so these steps have one order, and
+//! each sees all that came before it. Let L be the remover whose step 2 is the last. If the source's step 2 is after it, the
+//! source sees that both values are low, and does not pause. Otherwise L sees that the source waits and that both values are
+//! low: it wakes the source, unless another remover has. `is_waiting` is taken by an exchange, so one of them acts.
+//!
+//! A remover that was delayed between its steps 2 and 3 may take the `is_waiting` of a later pause. That wake-up is early, and
+//! not lost: the source reads once more, and pauses again.
 
 use std::{fmt, sync::OnceLock};
 
@@ -72,35 +74,40 @@ impl Room {
     }
 
     pub(crate) fn lines(&self) -> u64 {
-        // Ordering: SeqCst, as everywhere here; see the module's text.
-        self.lines.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::SeqCst)
+        // Ordering: Acquire, with `remove`: who finds no line here finds all of them counted as taken or shed.
+        self.lines.load(Ordering::Acquire)
     }
 
     /// Whether the source is below its bound. The batch that reaches the bound is the last one.
     pub(crate) fn is_below(&self) -> bool {
-        self.lines() < self.bound.lines && self.bytes() < self.bound.bytes
+        // Ordering: Relaxed: only the source adds; a stale value is too high, and `pauses` reads the last one.
+        self.lines() < self.bound.lines && self.bytes.load(Ordering::Relaxed) < self.bound.bytes
     }
 
-    /// At most half of the bound: a wake-up lets the source send that much, so wake-ups are few.
+    /// Whether it holds at most half of its bound: a wake-up lets the source send that much, so wake-ups are few.
     pub(crate) fn is_low(&self) -> bool {
-        self.lines() <= self.bound.lines / 2 && self.bytes() <= self.bound.bytes / 2
+        // Ordering: Relaxed: an estimate.
+        self.is_low_with(self.bytes.load(Ordering::Relaxed))
+    }
+
+    fn is_low_with(&self, bytes: u64) -> bool {
+        bytes <= self.bound.bytes / 2 && self.lines() <= self.bound.lines / 2
     }
 
     pub(crate) fn add(&self, lines: u64, bytes: u64) {
-        self.lines.fetch_add(lines, Ordering::SeqCst);
-        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+        // Ordering: Relaxed: only removals wake.
+        self.lines.fetch_add(lines, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn remove(&self, lines: u64, bytes: u64) {
-        self.lines.fetch_sub(lines, Ordering::SeqCst);
-        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
-        if self.is_waiting.load(Ordering::SeqCst)
-            && self.is_low()
-            && self.is_waiting.swap(false, Ordering::SeqCst)
+        // Ordering: Release, with `lines`.
+        self.lines.fetch_sub(lines, Ordering::Release);
+        // Ordering: AcqRel: step 2 of the module's text. The other operations are ordered by it.
+        let left = self.bytes.fetch_sub(bytes, Ordering::AcqRel) - bytes;
+        if self.is_waiting.load(Ordering::Relaxed)
+            && self.is_low_with(left)
+            && self.is_waiting.swap(false, Ordering::Relaxed)
             && let Some(wake) = self.waker.get()
         {
             wake();
@@ -112,8 +119,10 @@ impl Room {
         if self.is_below() {
             return false;
         }
-        self.is_waiting.store(true, Ordering::SeqCst);
-        !(self.is_low() && self.is_waiting.swap(false, Ordering::SeqCst))
+        self.is_waiting.store(true, Ordering::Relaxed);
+        // Ordering: AcqRel: step 2 of the module's text; it publishes the store, and sees what removers did before.
+        let bytes = self.bytes.fetch_add(0, Ordering::AcqRel);
+        !(self.is_low_with(bytes) && self.is_waiting.swap(false, Ordering::Relaxed))
     }
 }
 

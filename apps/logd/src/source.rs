@@ -110,7 +110,7 @@ impl Source {
 
     pub(crate) fn release(&self, lines: u64, bytes: u64, shed: Option<Shed>) {
         let counter = shed.map_or(&self.taken, |shed| &self.shed[shed as usize]);
-        // Counted before it is removed: who finds no held lines finds all counts. Ordering: the removal is SeqCst.
+        // Ordering: Relaxed: the removal publishes it.
         counter.fetch_add(lines, Ordering::Relaxed);
         self.room.remove(lines, bytes);
     }
