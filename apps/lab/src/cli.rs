@@ -133,6 +133,8 @@ Examples:
   freeboard logd LOG --tcp 127.0.0.1:1514
   logger -n 127.0.0.1 -P 1514 -T 'hello from logger'
       a line; with -p user.err a more urgent one
+  freeboard logd LOG --tcp 0.0.0.0:514 --normal coalesce --debug sample:100
+      repeated lines are counted; of debug lines that the disk cannot take, one of 100 is kept
   freeboard logd LOG --tcp 127.0.0.1:1514 --key-file ~/log.key
       sealed: a later change of the log is found
 

@@ -1,6 +1,6 @@
 //! The settings of a log server.
 
-use std::{net::SocketAddr, num::NonZeroU32, time::Duration};
+use std::{fmt, net::SocketAddr, num::NonZeroU32, str::FromStr, time::Duration};
 
 use freeboard::flow::ReservoirBound;
 
@@ -17,6 +17,38 @@ pub enum Policy {
     Sample(NonZeroU32),
     /// A line that repeats the line before it is counted instead of written. Other lines wait.
     Coalesce,
+}
+
+/// A text that names no [`Policy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a policy is wait, drop-oldest, sample:N (one of N) or coalesce")]
+pub struct PolicyError;
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        match (text, text.split_once(':')) {
+            ("wait", _) => Ok(Self::Wait),
+            ("drop-oldest", _) => Ok(Self::DropOldest),
+            ("coalesce", _) => Ok(Self::Coalesce),
+            (_, Some(("sample", one_in))) => {
+                one_in.parse().map(Self::Sample).map_err(|_| PolicyError)
+            }
+            _ => Err(PolicyError),
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wait => formatter.write_str("wait"),
+            Self::DropOldest => formatter.write_str("drop-oldest"),
+            Self::Sample(one_in) => write!(formatter, "sample:{one_in}"),
+            Self::Coalesce => formatter.write_str("coalesce"),
+        }
+    }
 }
 
 /// The settings of a severity group.

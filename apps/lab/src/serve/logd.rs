@@ -1,11 +1,11 @@
 //! `freeboard logd`: a log server, until Ctrl-C.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
 use freeboard::stream::StreamOptions;
-use freeboard_logd::{Config, Framing, Server, StreamSinkConfig, TcpConfig};
+use freeboard_logd::{Config, Framing, Policy, Server, SourceBound, StreamSinkConfig, TcpConfig};
 
 use super::{HostArgs, announce};
 use crate::{console::say, interrupt::Interrupt, stream::KeyArgs, usage::Usage};
@@ -20,6 +20,37 @@ pub(crate) struct LogdArgs {
     /// Take lines here: RFC 5424, RFC 3164, JSON or plain text; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Vec<SocketAddr>,
+
+    /// What happens to errors and more urgent lines that the disk cannot take yet: wait (the client is not read),
+    /// drop-oldest, sample:N (one of N), or coalesce (repeated lines are counted)
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::Wait)]
+    urgent: Policy,
+
+    /// The same for warnings
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::Wait)]
+    warning: Policy,
+
+    /// The same for notices and informational lines
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::Wait)]
+    normal: Policy,
+
+    /// The same for debug lines
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::DropOldest)]
+    debug: Policy,
+
+    /// Lines of one client in memory
+    #[arg(long, value_name = "N", default_value_t = SourceBound::default().lines,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    client_lines: u64,
+
+    /// Bytes of one client in memory
+    #[arg(long, value_name = "BYTES", default_value_t = SourceBound::default().bytes,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    client_bytes: u64,
+
+    /// Close a connection after so many seconds without a byte [default: never]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    idle_seconds: Option<u64>,
 
     #[command(flatten)]
     key: KeyArgs,
@@ -42,10 +73,20 @@ impl LogdArgs {
             address,
             framing: Framing::Detect,
         };
+        let mut config = Config::new(vec![StreamSinkConfig { path, options }.sink("stream")]);
+        let policies = [self.urgent, self.warning, self.normal, self.debug];
+        for (group, policy) in config.groups.iter_mut().zip(policies) {
+            group.policy = policy;
+        }
         Ok(Config {
             tcp: self.tcp.iter().map(tcp).collect(),
+            source: SourceBound {
+                lines: self.client_lines,
+                bytes: self.client_bytes,
+            },
             connections_max: self.host.connections_max as usize,
-            ..Config::new(vec![StreamSinkConfig { path, options }.sink("stream")])
+            idle_time: self.idle_seconds.map(Duration::from_secs),
+            ..config
         })
     }
 }

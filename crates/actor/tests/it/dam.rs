@@ -161,6 +161,34 @@ fn a_refusing_receiver_does_not_widen_the_window() {
 }
 
 #[test]
+fn dams_in_front_of_the_lanes_of_one_actor_do_not_delay_each_other() {
+    let system = system();
+    let lanes = [LaneConfig::bounded(2), LaneConfig::bounded(2)];
+    let (actor, notes) = probe_with(&system, SpawnOptions::new().lanes(lanes));
+    let gate = hold(&actor);
+    let dam = |lane| {
+        let dam = Dam::credit(2).lane(lane);
+        system.spawn(dam.in_front_of(actor.recipient()).expect("valid"))
+    };
+    let (urgent, other) = (dam(0), dam(1));
+    for number in 100..110 {
+        other.tell(number).expect("alive");
+    }
+    eventually("the lower lane is full", || lane(&actor, 1).depth == 2);
+    urgent.tell(1).expect("alive");
+    eventually("the urgent one is queued", || lane(&actor, 0).depth == 1);
+    gate.open();
+    let expected: Vec<u64> = [1].into_iter().chain(100..110).collect();
+    eventually("all arrive, the urgent one first", || {
+        notes.all() == expected
+    });
+    // A lane that the receiver does not have is as a receiver that has terminated.
+    let dam = dam(2);
+    dam.tell(7).expect("alive");
+    eventually("it stops", || !dam.is_alive());
+}
+
+#[test]
 fn a_dam_waits_for_a_small_mailbox() {
     for overload in [Overload::Wait, Overload::Reject] {
         let config = LaneConfig::bounded(2).overload(overload);
