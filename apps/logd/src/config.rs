@@ -1,6 +1,8 @@
 //! The settings of a log server.
 
-use std::{fmt, net::SocketAddr, num::NonZeroU32, str::FromStr, time::Duration};
+use std::{
+    collections::HashSet, fmt, net::SocketAddr, num::NonZeroU32, str::FromStr, time::Duration,
+};
 
 use freeboard::flow::ReservoirBound;
 
@@ -92,7 +94,47 @@ pub struct Config {
     pub sinks: Vec<SinkConfig>,
 }
 
+/// The longest line that may be set, in bytes: a record of a stream takes it with its source.
+pub const LINE_BYTES_LIMIT: usize = 8 << 20;
+
 impl Config {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// What is out of range.
+    pub fn validate(&self) -> Result<(), String> {
+        let names = self.sinks.iter().map(|sink| &sink.name);
+        let checks = [
+            (!self.sinks.is_empty(), "there is no sink"),
+            (
+                names.collect::<HashSet<_>>().len() == self.sinks.len(),
+                "two sinks have one name",
+            ),
+            (
+                (1..=LINE_BYTES_LIMIT).contains(&self.line_bytes_max),
+                "line_bytes_max is not between 1 and 8 MiB",
+            ),
+            (
+                self.source.lines > 0 && self.source.bytes > 0,
+                "the bound of a source is at least 1 line and 1 byte",
+            ),
+            (self.connections_max > 0, "connections_max is at least 1"),
+            (
+                !self.summary_interval.is_zero() && !self.repeat_time.is_zero(),
+                "an interval is longer than 0",
+            ),
+        ];
+        let failed = checks.into_iter().find(|(holds, _)| !holds);
+        if let Some((_, reason)) = failed {
+            return Err(reason.to_owned());
+        }
+        for sink in &self.sinks {
+            let checked = sink.backoff.validate();
+            checked.map_err(|error| format!("the sink {}: {error}", sink.name))?;
+        }
+        Ok(())
+    }
+
     /// The default settings, without an input, with these sinks.
     #[must_use]
     pub fn new(sinks: Vec<SinkConfig>) -> Self {

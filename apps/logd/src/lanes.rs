@@ -97,10 +97,11 @@ impl Lanes {
         self.groups[group as usize].policy
     }
 
-    /// Whether the reservoir of the group is more than half full of batches.
+    /// Whether the reservoir of the group is more than half full.
     pub(crate) fn is_pressed(&self, group: Group) -> bool {
         let lane = &self.groups[group as usize];
         lane.gauge.depth() > lane.reservoir.messages / 2
+            || lane.gauge.bytes() > lane.reservoir.bytes / 2
     }
 
     /// Counters of the group's dam.

@@ -38,7 +38,7 @@ mod sync;
 mod writer;
 
 pub use batch::{Batch, BatchBuilder, Done, Format, Line, Marks};
-pub use config::{Config, GroupConfig, Policy, PolicyError, TcpConfig};
+pub use config::{Config, GroupConfig, LINE_BYTES_LIMIT, Policy, PolicyError, TcpConfig};
 pub use frame::Framing;
 pub use input::{Fed, Intake, received_now_ns};
 pub use lanes::LaneError;

@@ -129,9 +129,7 @@ impl Server {
     /// # Errors
     /// [`StartError`]. Actors that were spawned before it end with the system.
     pub fn start(system: &System, poller: &Poller, config: Config) -> Result<Self, StartError> {
-        if config.sinks.is_empty() {
-            return Err(StartError::Config("there is no sink".to_owned()));
-        }
+        config.validate().map_err(StartError::Config)?;
         let mut sinks = Vec::new();
         for sink in &config.sinks {
             let name = sink.name.clone();

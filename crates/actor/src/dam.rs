@@ -150,6 +150,7 @@ impl<M: Message> DamBuilder<M> {
 struct DamCounters {
     line: Option<Arc<CreditLine>>,
     depth: AtomicU64,
+    bytes: AtomicU64,
     high_water: Peak,
     forwarded: Counter,
     shed: Counter,
@@ -196,6 +197,12 @@ impl DamGauge {
     pub fn depth(&self) -> u64 {
         // Ordering: Relaxed, a gauge.
         self.0.depth.load(Ordering::Relaxed)
+    }
+
+    /// The weight of the messages in the reservoir, in bytes.
+    pub fn bytes(&self) -> u64 {
+        // Ordering: Relaxed, a gauge.
+        self.0.bytes.load(Ordering::Relaxed)
     }
 
     /// The highest number of messages in the reservoir so far.
@@ -366,9 +373,15 @@ impl<M: Message> Dam<M> {
         } else {
             self.count_shed(cx, ShedReason::DroppedNewest);
         }
-        // Ordering: Relaxed, a gauge.
+        self.publish();
+    }
+
+    /// Sets the gauges of the reservoir.
+    fn publish(&self) {
+        // Ordering: Relaxed, gauges.
         let depth = self.reservoir.len() as u64;
         self.gauge.0.depth.store(depth, Ordering::Relaxed);
+        self.gauge.0.bytes.store(self.bytes, Ordering::Relaxed);
     }
 
     fn is_full(&self) -> bool {
@@ -404,10 +417,8 @@ impl<M: Message> Dam<M> {
                 }
             }
         }
-        let depth = self.reservoir.len() as u64;
-        // Ordering: Relaxed, a gauge.
-        self.gauge.0.depth.store(depth, Ordering::Relaxed);
-        cx.set_unfinished(depth > 0);
+        self.publish();
+        cx.set_unfinished(!self.reservoir.is_empty());
         self.pause_if_full(cx);
     }
 
@@ -454,8 +465,7 @@ impl<M: Message> Actor for Dam<M> {
         while self.pop().is_some() {
             self.count_shed(cx, ShedReason::Stopped);
         }
-        // Ordering: Relaxed, a gauge.
-        self.gauge.0.depth.store(0, Ordering::Relaxed);
+        self.publish();
     }
 }
 

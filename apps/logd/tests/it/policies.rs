@@ -58,6 +58,17 @@ fn check_sums(totals: &Totals) {
 }
 
 #[test]
+fn policies_are_written_as_they_are_read() {
+    for text in ["wait", "drop-oldest", "sample:100", "coalesce"] {
+        let policy: Result<Policy, _> = text.parse();
+        assert_eq!(policy.map(|policy| policy.to_string()).as_deref(), Ok(text));
+    }
+    for text in ["", "sample", "sample:0", "sample:-1", "wait:2", "drop"] {
+        assert!(text.parse::<Policy>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn wait_pauses_a_loud_client_and_a_quiet_one_goes_on() {
     let sink = TestSink::default().shut();
     let rig = Rig::start(config(&sink, Policy::Wait));

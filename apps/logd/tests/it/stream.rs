@@ -4,7 +4,7 @@ use std::{io::Write, process::Command};
 
 use freeboard_logd::{Config, Marks, StartError};
 
-use crate::common::{Rig, lines_of, send, stream_sink};
+use crate::common::{Rig, TestSink, lines_of, send, stream_sink};
 
 #[test]
 fn lines_are_in_the_stream_in_order_after_a_stop() {
@@ -41,6 +41,29 @@ fn a_stop_takes_what_clients_have_sent() {
         .expect("it reads");
     assert!(rig.stop().is_clean());
     assert_eq!(lines_of(directory.path()).len(), 20_001);
+}
+
+#[test]
+fn settings_out_of_range_are_refused_before_anything_is_opened() {
+    let sink = TestSink::default();
+    let check = |change: fn(&mut Config), reason: &str| {
+        let mut config = Config::new(vec![sink.config()]);
+        change(&mut config);
+        match Rig::try_start(config) {
+            Err(StartError::Config(found)) => assert_eq!(found, reason),
+            other => panic!("{reason}: {:?}", other.map(|_| "it started")),
+        }
+    };
+    check(|config| config.sinks.clear(), "there is no sink");
+    check(
+        |config| config.sinks.push(config.sinks[0].clone()),
+        "two sinks have one name",
+    );
+    let reason = "line_bytes_max is not between 1 and 8 MiB";
+    check(|config| config.line_bytes_max = 0, reason);
+    let reason = "the bound of a source is at least 1 line and 1 byte";
+    check(|config| config.source.lines = 0, reason);
+    assert_eq!(sink.opened(), 0);
 }
 
 #[test]
