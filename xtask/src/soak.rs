@@ -23,6 +23,9 @@ const KILLS: u32 = 10_000;
 /// Notifications of the fetcher while its servers and services are killed.
 const NOTIFICATIONS: u32 = 100_000;
 
+/// Kills of the key-value store under load.
+const KVS_KILLS: u32 = 1_000;
+
 /// How long to soak, and how hard.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -61,6 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if !property.is_empty() {
             repeated_tests(&property, seed, options.cases).run(&root)?;
             fetcher_kills(seed).run(&root)?;
+            kvs_kills(seed).run(&root)?;
         }
         // loom is deterministic: a second pass would repeat the first.
         if round == 1 {
@@ -100,6 +104,13 @@ fn fetcher_kills(seed: u64) -> Cargo {
         .with_arguments(["--features", "real-backends"])
         .with_variable("FREEBOARD_SEED", seed.to_string())
         .with_variable("FREEBOARD_NOTIFICATIONS", NOTIFICATIONS.to_string())
+}
+
+fn kvs_kills(seed: u64) -> Cargo {
+    Cargo::new(["test", "--release"])
+        .with_arguments(["-p", "freeboard-kvs", "--test", "it", "kills"])
+        .with_variable("FREEBOARD_SEED", seed.to_string())
+        .with_variable("FREEBOARD_KVS_KILLS", KVS_KILLS.to_string())
 }
 
 fn seed() -> Result<u64> {

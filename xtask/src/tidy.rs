@@ -41,6 +41,7 @@ const FLOORS: &[(&str, &str)] = &[
     ("freeboard-lab", "freeboard fetcher logd board test-servers"),
     ("freeboard-fetcher", "freeboard"),
     ("freeboard-logd", "freeboard board"),
+    ("freeboard-kvs", "freeboard"),
     ("xtask", ""),
 ];
 

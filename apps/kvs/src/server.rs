@@ -1,0 +1,252 @@
+//! RESP2 over TCP, as redis-cli and redis-benchmark speak it.
+//!
+//! A connection sends all requests of one read to the partitions before it waits for the first reply. So a pipeline costs
+//! about one write to the disk.
+
+use std::{io, ops::Bound, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use freeboard::redis::protocol::{Limits, Parser, Value};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, oneshot},
+};
+
+use crate::{Command, Condition, ENTRY_BYTES_MAX, Kvs, RANGE_BYTES_MAX, Reply};
+
+/// The most connections at once; further ones get an error.
+pub const CONNECTIONS_MAX: usize = 1_024;
+
+/// The most requests of a connection that wait for their replies.
+pub const PIPELINE_MAX: usize = 1_024;
+
+/// The most entries that `RANGE` returns.
+pub const RANGE_MAX: usize = 10_000;
+
+/// Replies are written when they take so many bytes, or when the last of a pipeline is there.
+const OUTPUT_BYTES: usize = 256 << 10;
+
+/// The bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Serves connections until the future is dropped.
+///
+/// # Errors
+///
+/// That of accepting a connection.
+pub async fn serve(listener: TcpListener, store: Arc<Kvs>) -> io::Result<()> {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let (mut socket, _) = listener.accept().await?;
+        socket.set_nodelay(true)?;
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            let _ = socket.try_write(b"-ERR max number of clients reached\r\n");
+            continue;
+        };
+        let store = store.clone();
+        tokio::spawn(async move {
+            // The client has gone.
+            let _ = connection(&mut socket, &store).await;
+            drop(place);
+        });
+    }
+}
+
+/// A reply, or who has it.
+enum Pending {
+    Ready(Reply),
+    One(oneshot::Receiver<Reply>),
+    /// The sum of numbers.
+    Sum(Vec<oneshot::Receiver<Reply>>),
+}
+
+impl Pending {
+    fn error(text: impl Into<String>) -> Self {
+        Self::Ready(Reply::Error(text.into()))
+    }
+
+    async fn wait(self) -> Reply {
+        let gone = |_| Reply::Error("ERR the store is stopping".to_owned());
+        match self {
+            Self::Ready(reply) => reply,
+            Self::One(receiver) => receiver.await.unwrap_or_else(gone),
+            Self::Sum(receivers) => {
+                let mut sum = 0;
+                for receiver in receivers {
+                    match receiver.await.unwrap_or_else(gone) {
+                        Reply::Integer(number) => sum += number,
+                        other => return other,
+                    }
+                }
+                Reply::Integer(sum)
+            }
+        }
+    }
+}
+
+async fn connection(socket: &mut TcpStream, store: &Kvs) -> io::Result<()> {
+    let mut parser = Parser::new(Limits {
+        bulk_bytes: ENTRY_BYTES_MAX as u64,
+        elements: 1_024,
+        reply_bytes: 2 * ENTRY_BYTES_MAX as u64,
+        nesting: 1,
+    });
+    let mut input = BytesMut::with_capacity(READ_BYTES);
+    let mut output = Vec::new();
+    while socket.read_buf(&mut input).await? > 0 {
+        let mut unread = &input[..];
+        let mut is_broken = false;
+        while !unread.is_empty() && !is_broken {
+            let mut pending = Vec::new();
+            while pending.len() < PIPELINE_MAX {
+                match parser.next(&mut unread) {
+                    Ok(None) => break,
+                    Ok(Some(request)) => pending.push(dispatch(store, request).await),
+                    Err(error) => {
+                        pending.push(Pending::error(format!("ERR Protocol error: {error}")));
+                        is_broken = true;
+                        break;
+                    }
+                }
+            }
+            for reply in pending {
+                encode(&reply.wait().await, &mut output);
+                if output.len() >= OUTPUT_BYTES {
+                    socket.write_all(&output).await?;
+                    output.clear();
+                }
+            }
+            socket.write_all(&output).await?;
+            output.clear();
+        }
+        if is_broken {
+            break;
+        }
+        input.clear();
+    }
+    Ok(())
+}
+
+/// Begins a request. The order of requests to one partition is that of the calls.
+async fn dispatch(store: &Kvs, request: Value) -> Pending {
+    let Value::Array(parts) = request else {
+        return Pending::error("ERR Protocol error: expected an array");
+    };
+    let mut words = Vec::with_capacity(parts.len());
+    for part in parts {
+        let Value::Bulk(word) = part else {
+            return Pending::error("ERR Protocol error: expected strings");
+        };
+        words.push(word);
+    }
+    let name = words.first().map_or(&b""[..], |name| &name[..]);
+    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+    let on = async |key: &Bytes, command| {
+        Pending::One(store.request(store.partition_of(key), command).await)
+    };
+    match (name.as_str(), &words[words.len().min(1)..]) {
+        ("PING", []) => Pending::Ready(Reply::Value("PONG".into())),
+        ("PING" | "ECHO", [text]) => Pending::Ready(Reply::Value(text.clone())),
+        // Clients ask them when they begin, and go on with an empty answer.
+        ("COMMAND" | "CONFIG", _) => Pending::Ready(Reply::Values(Vec::new())),
+        ("SELECT" | "CLIENT", _) => Pending::Ready(Reply::Ok),
+        ("GET", [key]) => on(key, Command::Get(key.clone())).await,
+        ("SET", [key, value, options @ ..]) => match condition(options) {
+            Some(condition) => on(key, Command::Put(key.clone(), value.clone(), condition)).await,
+            None => Pending::error("ERR syntax error"),
+        },
+        ("DEL", keys @ [_, ..]) => {
+            let mut deleted = Vec::with_capacity(keys.len());
+            for key in keys {
+                let command = Command::Delete(key.clone());
+                deleted.push(store.request(store.partition_of(key), command).await);
+            }
+            Pending::Sum(deleted)
+        }
+        ("DBSIZE", []) => {
+            let mut counts = Vec::with_capacity(store.partitions());
+            for partition in 0..store.partitions() {
+                counts.push(store.request(partition, Command::Count).await);
+            }
+            Pending::Sum(counts)
+        }
+        ("RANGE", [from, to, limit]) => Pending::Ready(range(store, from, to, limit).await),
+        ("GET" | "SET" | "DEL" | "DBSIZE" | "RANGE" | "ECHO", _) => Pending::error(format!(
+            "ERR wrong number of arguments for '{}' command",
+            name.to_ascii_lowercase()
+        )),
+        _ => Pending::error(format!("ERR unknown command '{name}'")),
+    }
+}
+
+/// The condition that the options of `SET` name, as Redis 8.4 does: `NX`, or `IFEQ` and a value.
+fn condition(options: &[Bytes]) -> Option<Condition> {
+    match options {
+        [] => Some(Condition::Always),
+        [option] if option.eq_ignore_ascii_case(b"NX") => Some(Condition::Missing),
+        [option, old] if option.eq_ignore_ascii_case(b"IFEQ") => {
+            Some(Condition::Equals(old.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// The entries from a key up to and without another, in order; `-` and `+` are the ends. Of one partition they are of one
+/// moment. There may be fewer than asked for, but not none, if they take more than [`RANGE_BYTES_MAX`].
+async fn range(store: &Kvs, from: &Bytes, to: &Bytes, limit: &[u8]) -> Reply {
+    let limit = str::from_utf8(limit)
+        .ok()
+        .and_then(|limit| limit.parse().ok());
+    let Some(limit) = limit.filter(|limit: &usize| *limit <= RANGE_MAX) else {
+        return Reply::Error(format!("ERR the limit is a number up to {RANGE_MAX}"));
+    };
+    let (first, lower) = match &from[..] {
+        b"-" => (0, Bound::Unbounded),
+        _ => (store.partition_of(from), Bound::Included(from.clone())),
+    };
+    let (last, upper) = match &to[..] {
+        b"+" => (store.partitions() - 1, Bound::Unbounded),
+        _ => (store.partition_of(to), Bound::Excluded(to.clone())),
+    };
+    if lower != Bound::Unbounded && upper != Bound::Unbounded && from >= to {
+        return Reply::Values(Vec::new());
+    }
+    let mut values = Vec::new();
+    for partition in first..=last {
+        let command = Command::Range(lower.clone(), upper.clone(), limit - values.len() / 2);
+        let reply = store.request(partition, command).await;
+        match Pending::One(reply).wait().await {
+            Reply::Values(mut more) => values.append(&mut more),
+            other => return other,
+        }
+        let bytes: usize = values.iter().map(Bytes::len).sum();
+        if values.len() / 2 == limit || bytes >= RANGE_BYTES_MAX {
+            break;
+        }
+    }
+    Reply::Values(values)
+}
+
+fn encode(reply: &Reply, output: &mut Vec<u8>) {
+    let bulk = |output: &mut Vec<u8>, bytes: &[u8]| {
+        output.extend_from_slice(format!("${}\r\n", bytes.len()).as_bytes());
+        output.extend_from_slice(bytes);
+        output.extend_from_slice(b"\r\n");
+    };
+    match reply {
+        Reply::Ok => output.extend_from_slice(b"+OK\r\n"),
+        Reply::Null => output.extend_from_slice(b"$-1\r\n"),
+        Reply::Integer(number) => output.extend_from_slice(format!(":{number}\r\n").as_bytes()),
+        Reply::Value(value) => bulk(output, value),
+        Reply::Values(values) => {
+            output.extend_from_slice(format!("*{}\r\n", values.len()).as_bytes());
+            values.iter().for_each(|value| bulk(output, value));
+        }
+        Reply::Error(text) => {
+            // A line break would end the reply.
+            let text = text.replace(['\r', '\n'], " ");
+            output.extend_from_slice(format!("-{text}\r\n").as_bytes());
+        }
+    }
+}

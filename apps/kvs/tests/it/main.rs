@@ -1,0 +1,11 @@
+//! Tests of the store through its socket.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the seed of a run, and a test that lacks a program"
+)]
+
+mod client;
+mod commands;
+mod kills;
+mod linearizability;
