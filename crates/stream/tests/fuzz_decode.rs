@@ -17,7 +17,7 @@ use freeboard_stream::{
     MasterKey,
     format::{
         ALIGNMENT, Algorithm, ChunkHeader, HeadsSum, SealUnit, SegmentHeader, StreamId, SyncKind,
-        TAG_BYTES, write_record,
+        TAG_BYTES, Truncation, write_record,
     },
     seal::seal_chunk,
 };
@@ -124,7 +124,9 @@ const STREAM: StreamId = StreamId(*b"a forged stream!");
 /// A segment's header that says anything, under a checksum that holds.
 fn segment_header() -> impl Strategy<Value = Vec<u8>> {
     let numbers = prop::array::uniform6(number());
-    (algorithm(), any::<bool>(), numbers).prop_map(|((algorithm, unit), is_recycled, numbers)| {
+    let truncation = prop::option::of((number(), number()));
+    let fields = (algorithm(), any::<bool>(), numbers, truncation);
+    fields.prop_map(|((algorithm, unit), is_recycled, numbers, truncation)| {
         let [
             number,
             epoch,
@@ -147,7 +149,7 @@ fn segment_header() -> impl Strategy<Value = Vec<u8>> {
             previous: [0; TAG_BYTES],
             key_check: [0; 32],
             tag: [0; TAG_BYTES],
-            truncation: None,
+            truncation: truncation.map(|(kept, removed)| Truncation { kept, removed }),
         };
         header.encode().to_vec()
     })
