@@ -253,6 +253,10 @@ Examples:
       replays a real log and keeps what the server wrote
   zcat old.log.gz | freeboard lab flood --input - --json - | jq .runs[].drain_rate_deep
       reads standard input, prints only JSON
+  freeboard lab flood --to tcp:127.0.0.1:1514 --watch
+      the same lines to a running log server: freeboard logd, rsyslog, syslog-ng; with a count once a second
+  freeboard lab flood --to unix:/dev/log --senders 4 --messages 1000
+      to the log socket of this machine, a stream or datagram socket
 
 Exit codes: 0 done; 1 the run failed, or a line is missing; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 

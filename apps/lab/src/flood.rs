@@ -28,6 +28,8 @@ mod pace;
 mod plan;
 mod plots;
 mod record;
+#[cfg(unix)]
+mod remote;
 mod run;
 mod sender;
 mod sink;
@@ -36,13 +38,16 @@ mod stream_sink;
 mod tally;
 mod verify;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 
 use crate::{
     figures::{Unit, count},
+    interrupt::Interrupt,
     outputs::OutputArgs,
     peers::PeerArgs,
-    scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    scene::{self, About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::FloodArgs;
 use knobs::{DamRule, Receive, SinkKind};
@@ -55,6 +60,15 @@ const QUEUED_LIKE_ORIGINAL: u64 = 900_000;
 const LINES: Unit = Unit::PerSecond("lines/s");
 const RATE: Measure<RunRecord> = Measure::new("drained", LINES, |it| Some(it.rate()));
 const DEEP: Measure<RunRecord> = Measure::new("deep", LINES, |it| it.drain_rate_deep);
+
+/// Plays the scene, or floods a running server.
+pub(crate) fn flood(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    #[cfg(unix)]
+    if let Some(flood) = args.remote()? {
+        return remote::flood(args, &flood, interrupt);
+    }
+    scene::show(args, interrupt)
+}
 
 impl Scene for FloodArgs {
     type Record = RunRecord;

@@ -77,7 +77,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         None => report::show(&main_job()?, &interrupt),
         Some(Command::Lab(Scene::All(args))) => report::show(&args, &interrupt),
         Some(Command::Lab(Scene::Goodput(args))) => scene::show(&*args, &interrupt),
-        Some(Command::Lab(Scene::Flood(args))) => scene::show(&*args, &interrupt),
+        Some(Command::Lab(Scene::Flood(args))) => flood::flood(&args, &interrupt),
         Some(Command::Lab(Scene::Balance(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Ring(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Streams(args))) => scene::show(&*args, &interrupt),

@@ -24,7 +24,7 @@ mod wait;
 pub use browser::{Browser, BrowserError};
 pub use guarded::{Guarded, is_on_path};
 pub use port::Port;
-pub use programs::{create_bucket, mariadb, rabbitmq, redis, s3};
+pub use programs::{create_bucket, mariadb, rabbitmq, redis, rsyslog, s3};
 pub use server::{Server, ServerError};
 #[cfg(target_os = "linux")]
 pub use wait::resident_bytes;

@@ -1,7 +1,7 @@
-//! The programs: MariaDB, Redis, RabbitMQ and moto.
+//! The programs: MariaDB, Redis, RabbitMQ, moto and rsyslog.
 
 use std::{
-    env,
+    env, fs,
     io::{self, Read, Write},
     net::TcpStream,
     path::{Path, PathBuf},
@@ -213,4 +213,35 @@ pub fn create_bucket(server: &Server, bucket: &str) -> io::Result<()> {
     } else {
         Err(io::Error::other(answer))
     }
+}
+
+/// Starts an rsyslog that takes lines on TCP, newline-terminated and octet-counted, and does with them what these actions
+/// say. It reads neither the kernel's log nor the machine's log socket.
+///
+/// # Errors
+/// [`ServerError`], for example because it is not installed.
+pub fn rsyslog(actions: &str) -> Result<Server, ServerError> {
+    let actions = actions.to_owned();
+    Server::start(Recipe {
+        name: "rsyslog",
+        packages: "rsyslog",
+        prepare: None,
+        command: Box::new(move |folder, port| rsyslog_command(folder, port, &actions)),
+    })
+}
+
+fn rsyslog_command(folder: &Path, port: u16, actions: &str) -> Command {
+    let configuration = folder.join("rsyslog.conf");
+    let text = format!(
+        "global(workDirectory=\"{}\")\nmodule(load=\"imptcp\")\n\
+         input(type=\"imptcp\" address=\"127.0.0.1\" port=\"{port}\")\n{actions}\n",
+        folder.display()
+    );
+    // It says that the file is missing if this fails.
+    let _ = fs::write(&configuration, text);
+    let mut command = Command::new("rsyslogd");
+    // In the foreground.
+    command.arg("-n").arg("-f").arg(configuration);
+    command.arg("-i").arg(folder.join("pid"));
+    command
 }

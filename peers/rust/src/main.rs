@@ -21,6 +21,7 @@ mod goodput;
 mod http;
 mod listening;
 mod log_file;
+mod logd;
 mod memory;
 mod open_loop;
 mod outcome;
@@ -58,7 +59,7 @@ struct Arguments {
     /// Do this share of the work only
     #[arg(long, default_value = "1")]
     scale: Scale,
-    /// The server of a peer that is a program of its own, or `freeboard` for the works on a proxy
+    /// The server of a peer that is a program of its own, or `freeboard` for the works on a proxy and a log server
     #[arg(long)]
     program: Option<PathBuf>,
 }

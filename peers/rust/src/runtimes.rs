@@ -62,6 +62,7 @@ use clap::ValueEnum;
 use crate::fetch::Stage;
 use crate::goodput;
 use crate::http::Connections;
+use crate::logd::{self, LogWork};
 use crate::outcome::Outcome;
 use crate::proxy::{Backend, Bed};
 use crate::redis_load::{self, RedisWork};
@@ -113,6 +114,8 @@ pub enum Peer {
     Axum,
     AxumUntuned,
     AxumFreeboard,
+    Rsyslog,
+    SyslogNg,
 }
 
 impl Peer {
@@ -155,12 +158,14 @@ impl Peer {
             Self::Axum => "axum",
             Self::AxumUntuned => "axum-untuned",
             Self::AxumFreeboard => "axum-freeboard",
+            Self::Rsyslog => "rsyslog",
+            Self::SyslogNg => "syslog-ng",
         }
     }
 }
 
-/// Measures `work` on `peer`, whose server is `program` if it is one by itself; for works on a proxy that
-/// is `freeboard`.
+/// Measures `work` on `peer`, whose server is `program` if it is one by itself; for works on a proxy and on a
+/// log server that is `freeboard`.
 ///
 /// # Errors
 /// If the runtime cannot be started, or if the peer did not do all of the work.
@@ -176,6 +181,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
             readiness(peer, tasks_per_worker, scale.units(work), program)
         }
         Suite::Proxy(backend) => proxy(peer, backend, scale.units(work), program),
+        Suite::Logd(log_work) => log_servers(peer, log_work, scale.units(work), program),
         Suite::Redis(redis_work) => redis(peer, redis_work, scale.units(work)),
         Suite::Fetch(stage) => fetch(peer, stage, scale.units(work)),
         Suite::Board(watched) => board(peer, watched, scale.units(work)),
@@ -240,6 +246,16 @@ fn http(
         Peer::GoHttp => go_server::http(program.context(NO_PROGRAM)?, connections, count),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
+}
+
+fn log_servers(peer: Peer, work: LogWork, units: u64, program: Option<&Path>) -> Result<Outcome> {
+    let kind = match peer {
+        Peer::Freeboard => logd::Kind::Freeboard,
+        Peer::Rsyslog => logd::Kind::Rsyslog,
+        Peer::SyslogNg => logd::Kind::SyslogNg,
+        _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
+    };
+    logd::run(kind, work, units, program.context(NO_PROGRAM)?)
 }
 
 fn readiness(

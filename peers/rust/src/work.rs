@@ -8,6 +8,7 @@ use clap::ValueEnum;
 
 use crate::fetch::Stage;
 use crate::http::Connections;
+use crate::logd::{Load, LogWork, Transport};
 use crate::proxy::Backend;
 use crate::redis_load::{Flood, RedisWork, Verb};
 use crate::ring::{Shape, Strategy};
@@ -180,6 +181,28 @@ pub enum Work {
     Goodput5,
     #[value(name = "goodput_10")]
     Goodput10,
+    #[value(name = "logd_tcp")]
+    LogdTcp,
+    #[value(name = "logd_tcp_durable")]
+    LogdTcpDurable,
+    #[value(name = "logd_unix")]
+    LogdUnix,
+    #[value(name = "logd_unix_durable")]
+    LogdUnixDurable,
+    #[value(name = "logd_udp")]
+    LogdUdp,
+    #[value(name = "logd_loggen")]
+    LogdLoggen,
+    #[value(name = "logd_rest")]
+    LogdRest,
+    #[value(name = "logd_rest_durable")]
+    LogdRestDurable,
+    #[value(name = "logd_rest_unix")]
+    LogdRestUnix,
+    #[value(name = "logd_rest_udp")]
+    LogdRestUdp,
+    #[value(name = "logd_quiet")]
+    LogdQuiet,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -198,6 +221,7 @@ pub enum Suite {
     },
     Proxy(Backend),
     Redis(RedisWork),
+    Logd(LogWork),
     Fetch(Stage),
     Board(Watched),
     Goodput {
@@ -268,9 +292,10 @@ impl Work {
             Self::Goodput2 => Suite::Goodput { factor: 2 },
             Self::Goodput5 => Suite::Goodput { factor: 5 },
             Self::Goodput10 => Suite::Goodput { factor: 10 },
-            other => match other.redis() {
-                Some(work) => Suite::Redis(work),
-                None => other.stream().map_or(Suite::Messages, Suite::Streams),
+            other => match (other.redis(), other.logd()) {
+                (Some(work), _) => Suite::Redis(work),
+                (None, Some(work)) => Suite::Logd(work),
+                (None, None) => other.stream().map_or(Suite::Messages, Suite::Streams),
             },
         }
     }
@@ -301,6 +326,31 @@ impl Work {
             Self::RedisStalled => return Some(RedisWork::Stalled),
             _ => return None,
         }))
+    }
+
+    fn logd(self) -> Option<LogWork> {
+        let cached = |load| LogWork {
+            load,
+            is_durable: false,
+        };
+        let durable = |load| LogWork {
+            load,
+            is_durable: true,
+        };
+        Some(match self {
+            Self::LogdTcp => cached(Load::Flat(Transport::Tcp)),
+            Self::LogdTcpDurable => durable(Load::Flat(Transport::Tcp)),
+            Self::LogdUnix => cached(Load::Flat(Transport::Unix)),
+            Self::LogdUnixDurable => durable(Load::Flat(Transport::Unix)),
+            Self::LogdUdp => cached(Load::Flat(Transport::Udp)),
+            Self::LogdLoggen => cached(Load::Loggen),
+            Self::LogdRest => cached(Load::Rest(Transport::Tcp)),
+            Self::LogdRestDurable => durable(Load::Rest(Transport::Tcp)),
+            Self::LogdRestUnix => durable(Load::Rest(Transport::Unix)),
+            Self::LogdRestUdp => durable(Load::Rest(Transport::Udp)),
+            Self::LogdQuiet => durable(Load::Quiet),
+            _ => return None,
+        })
     }
 
     fn stream(self) -> Option<StreamWork> {
@@ -354,12 +404,14 @@ impl Work {
             Self::BalanceOne | Self::BalanceSpread => "hash",
             Self::Goodput1 | Self::Goodput2 | Self::Goodput5 | Self::Goodput10 => "request",
             other if other.redis().is_some() => "command",
+            other if other.logd().is_some() => "line",
             _ => "msg",
         }
     }
 
     /// How many units the full work has; for fan-in and flood, what each sender sends;
-    /// for balance, what each process repeats; for the board, phases; for goodput, milliseconds.
+    /// for balance, what each process repeats; for the board, phases; for goodput and the paced
+    /// works on log servers, milliseconds.
     pub fn units(self) -> u64 {
         match self {
             Self::FanInFew | Self::PingPong | Self::Ring => 2_000_000,
@@ -412,6 +464,16 @@ impl Work {
             Self::Board10K | Self::Board10KSlow | Self::Board100K | Self::Board100KSlow => 8,
             // Milliseconds.
             Self::Goodput1 | Self::Goodput2 | Self::Goodput5 | Self::Goodput10 => 2_000,
+            Self::LogdTcp => 4_000_000,
+            Self::LogdTcpDurable => 2_000_000,
+            Self::LogdUnix | Self::LogdUnixDurable | Self::LogdUdp => 1_000_000,
+            // Milliseconds.
+            Self::LogdLoggen
+            | Self::LogdRest
+            | Self::LogdRestDurable
+            | Self::LogdRestUnix
+            | Self::LogdRestUdp
+            | Self::LogdQuiet => 5_000,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

@@ -5,6 +5,8 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use anyhow::Result;
 use clap::Args;
 
+#[cfg(unix)]
+use super::remote::{Flood, SENDERS_MAX as REMOTE_SENDERS_MAX, Target};
 use super::{
     knobs::{DamRule, Receive, RouteKind, SinkKind},
     line::SENDERS_MAX,
@@ -94,11 +96,20 @@ pub(crate) struct FloodArgs {
     #[arg(long, conflicts_with_all = ["route", "receive", "dam", "sink", "file", "input"])]
     trials: bool,
 
+    /// Flood this running syslog server instead: tcp:HOST:PORT, udp:HOST:PORT or unix:PATH
+    ///
+    /// Each sender is a thread with a socket of its own, up to 2,000. Lines are RFC 5424. It stops after --limit, by
+    /// default 60 s.
+    #[cfg(unix)]
+    #[arg(long, value_name = "SERVER", conflicts_with_all = ["route", "receive", "sink", "dam", "hold", "file", "append",
+          "trials", "workers", "report"])]
+    to: Option<Target>,
+
     /// Worker threads [default: the cores this process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=WORKERS_MAX))]
     workers: Option<u64>,
 
-    /// How long the server may drain before the run is stopped [default: 5 for scan, else none]
+    /// How long the server may drain before the run is stopped [default: 5 for scan, else none; 60 with --to]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     limit: Option<Duration>,
 
@@ -153,23 +164,43 @@ impl FloodArgs {
         }
     }
 
-    fn base(&self) -> Result<Plan> {
-        let source = match &self.input {
-            None => Source::Generated {
-                messages: self.messages.unwrap_or(MESSAGES_DEFAULT),
-            },
-            Some(path) => {
-                let log = Log::read(path).map_err(|error| Usage::new(format!("{error:#}")))?;
-                if log.len() == 0 {
-                    let text = format!("the input {} has no lines", path.display());
-                    return Err(Usage::new(text).into());
-                }
-                Source::Replayed(Arc::new(log))
-            }
+    /// The flood of a running server, if one is named.
+    #[cfg(unix)]
+    pub(super) fn remote(&self) -> Result<Option<Flood>> {
+        let Some(target) = &self.to else {
+            return Ok(None);
         };
+        if self.senders > REMOTE_SENDERS_MAX {
+            let text = format!("--to takes up to {REMOTE_SENDERS_MAX} senders: each is a thread");
+            return Err(Usage::new(text).into());
+        }
+        Ok(Some(Flood {
+            target: target.clone(),
+            senders: self.senders,
+            source: self.source()?,
+            limit: self.limit,
+            watch: self.watch,
+        }))
+    }
+
+    fn source(&self) -> Result<Source> {
+        let Some(path) = &self.input else {
+            return Ok(Source::Generated {
+                messages: self.messages.unwrap_or(MESSAGES_DEFAULT),
+            });
+        };
+        let log = Log::read(path).map_err(|error| Usage::new(format!("{error:#}")))?;
+        if log.len() == 0 {
+            let text = format!("the input {} has no lines", path.display());
+            return Err(Usage::new(text).into());
+        }
+        Ok(Source::Replayed(Arc::new(log)))
+    }
+
+    fn base(&self) -> Result<Plan> {
         Ok(Plan {
             senders: self.senders,
-            source,
+            source: self.source()?,
             receive: Receive::Indexed,
             sink: self.sink,
             dam: None,

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
-use freeboard::stream::StreamOptions;
+use freeboard::stream::{StreamOptions, SyncMode};
 use freeboard_logd::{Config, Framing, Policy, Server, SourceBound, StreamSinkConfig, TcpConfig};
 
 use super::{HostArgs, announce};
@@ -52,6 +52,11 @@ pub(crate) struct LogdArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     idle_seconds: Option<u64>,
 
+    /// When a line is durable: batch (each write is), interval:MS (at most so long after), none (when the operating
+    /// system has it)
+    #[arg(long, value_name = "MODE", default_value_t)]
+    sync: SyncMode,
+
     #[command(flatten)]
     key: KeyArgs,
 
@@ -64,7 +69,7 @@ impl LogdArgs {
         if self.tcp.is_empty() {
             return Err(Usage::new("name an input, as --tcp 127.0.0.1:1514").into());
         }
-        let mut options = StreamOptions::new();
+        let mut options = StreamOptions::new().sync(self.sync);
         if let Some(key) = self.key.key(&self.directory)? {
             options = options.key(key);
         }

@@ -1,6 +1,7 @@
 //! Runs the built binary, and reads what it prints.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod log_server;
 pub(crate) mod room;
 pub(crate) mod service;
 
