@@ -205,6 +205,11 @@ fn acknowledge(seed: u64) -> Result<(), String> {
                 Err(_) => noted.1 = noted.1.max(sequence),
             }
         }
+        // A failed write may have lost records, and the stream was read again: the position fell to its end. Others have
+        // their sequences now.
+        if sync == SyncMode::None {
+            noted = noted.map(|(_, most)| (0, most));
+        }
         disk.power_off();
         drop(stream);
         disk = disk.reboot();
@@ -272,7 +277,9 @@ fn roll_back(seed: u64) -> Result<(), String> {
         ..SimulatedSettings::default()
     };
     let mut disk = SimulatedDisk::new(disk);
-    let options = unsynced().shards(1).rollback_unacknowledged(true);
+    // A page that is written by its age may be synced, and acknowledged, before the rest of a flush.
+    let options = unsynced().flush_after(Duration::from_secs(3_600));
+    let options = options.shards(1).rollback_unacknowledged(true);
     let mut possible = vec![0];
     for life in 0..5 {
         let is_quiet = life == 4;
