@@ -2,6 +2,8 @@
 //!
 //! Send it lines with `logger -n 127.0.0.1 -P 1514 -T hello`; it stops at the end of its standard input.
 
+#![allow(clippy::print_stdout, reason = "an example says what it does")]
+
 use std::{error::Error, io, time::Duration};
 
 use freeboard::{

@@ -35,12 +35,12 @@ fn a_stop_takes_what_clients_have_sent() {
     let mut client = rig.connect();
     client.write_all(b"the first line\n").expect("it reads");
     rig.wait_accepted(1);
-    // Less than the buffers of the two sockets hold; nobody waits until it is read.
+    // Some of it may still be in the client's socket when the server stops; nobody waits until it is read.
     client
-        .write_all("another line\n".repeat(20_000).as_bytes())
+        .write_all("another line\n".repeat(200_000).as_bytes())
         .expect("it reads");
     assert!(rig.stop().is_clean());
-    assert_eq!(lines_of(directory.path()).len(), 20_001);
+    assert_eq!(lines_of(directory.path()).len(), 200_001);
 }
 
 #[test]
@@ -111,6 +111,7 @@ fn a_server_continues_the_stream_and_a_second_one_is_refused() {
 }
 
 #[test]
+#[allow(clippy::print_stderr, reason = "skipped tests say so")]
 fn logger_of_util_linux_is_understood() {
     let directory = tempfile::tempdir().expect("a directory");
     let rig = Rig::start(Config::new(vec![stream_sink(directory.path())]));

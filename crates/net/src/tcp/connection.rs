@@ -58,6 +58,10 @@ const CONTROL_BOUND: usize = 64;
 /// that goes on sending is cut off.
 pub const DRAIN_BYTES_MAX: usize = 16 << 20;
 
+/// While its listener drains, a connection that still reads closes after so long without a byte: what a peer has sent
+/// arrives as the window opens.
+pub const DRAIN_QUIET: Duration = Duration::from_millis(250);
+
 /// Limits of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionOptions {
@@ -72,8 +76,8 @@ pub struct ConnectionOptions {
     /// The connection is closed after so long without a byte in either direction, also with queued writes; default
     /// never. While nothing is queued and the owner grants no credit, the peer is not idle: nobody reads it.
     pub idle_time: Option<Duration>,
-    /// When its listener drains, the connection first reads what has arrived, under credit, up to [`DRAIN_BYTES_MAX`];
-    /// default no. For protocols whose peers learn of nothing that was not read.
+    /// When its listener drains, the connection first reads what the peer has sent, under credit: until the peer ends,
+    /// nothing comes for [`DRAIN_QUIET`], or [`DRAIN_BYTES_MAX`] were read; default no. For protocols whose peers learn of nothing that was not read.
     pub reads_on_drain: bool,
     /// The lane of writes; default 64 messages, whose senders wait when it is full.
     pub lane: LaneConfig,
@@ -160,6 +164,8 @@ pub struct Connection {
     has_moved: bool,
     /// Bytes that may still be read before the connection closes; `None`: its listener does not drain.
     drain_bytes: Option<usize>,
+    /// What was left of them when the timer of [`DRAIN_QUIET`] was set.
+    quiet_since: Option<usize>,
     deadline: Deadline,
     /// Dropped when the connection closes.
     guard: Option<ConnectionGuard>,
@@ -277,6 +283,7 @@ impl Connection {
             has_told_end: false,
             has_moved: true,
             drain_bytes: None,
+            quiet_since: None,
             deadline: Deadline::default(),
             guard,
         }
@@ -366,15 +373,35 @@ impl Connection {
         Ok(false)
     }
 
-    /// While the listener drains: closes once everything that had arrived is read. Without credit it waits for more.
+    /// While the listener drains: closes once everything that the peer has sent is read.
     fn end_drain(&mut self, cx: &Context<Self>) {
-        if let Some(left) = self.drain_bytes
-            && (self.credit > 0 || left == 0)
-        {
-            self.drain_bytes = None;
-            self.is_closing = true;
-            cx.waker_fn(Self::end)();
+        let Some(left) = self.drain_bytes else {
+            return;
+        };
+        let is_ended = self.socket.as_ref().is_none_or(Socket::is_ended);
+        if left > 0 && !is_ended {
+            if self.quiet_since.is_some() {
+                return;
+            }
+            if cx.wake_after(DRAIN_QUIET, Self::quiet).is_ok() {
+                self.quiet_since = Some(left);
+                return;
+            }
         }
+        self.drain_bytes = None;
+        self.is_closing = true;
+        cx.waker_fn(Self::end)();
+    }
+
+    /// [`DRAIN_QUIET`] has passed since the timer was set.
+    fn quiet(&mut self, cx: &mut Context<Self>) {
+        // Without credit nobody has listened.
+        let is_quiet = self.credit > 0 && self.quiet_since == self.drain_bytes;
+        self.quiet_since = None;
+        if is_quiet && self.drain_bytes.is_some() {
+            self.drain_bytes = Some(0);
+        }
+        self.end_drain(cx);
     }
 
     /// Reads once. Whether there may be more.
