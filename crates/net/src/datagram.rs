@@ -34,12 +34,15 @@ use crate::{
         Poller, Registration,
         mio::{Interest, unix::SourceFd},
     },
-    tcp::{BindError, EXHAUSTED_PAUSE, Peer, ReadCredit},
+    tcp::{BindError, Drain, EXHAUSTED_PAUSE, Peer, ReadCredit},
     unix::{SocketFile, UnixBindError, UnixOptions},
 };
 
 /// The most receiving calls of one turn, so that other actors run too.
 const RECEIVES_MAX: usize = 16;
+
+/// The most receiving calls of a [`Drain`].
+const DRAIN_CALLS_MAX: u32 = 512;
 
 /// The lane of datagrams to send: the lane of `tell`, `send` and `ask`.
 const SEND_LANE: usize = 0;
@@ -145,7 +148,8 @@ impl DatagramSnapshot {
     }
 }
 
-/// A handle of a datagram socket. Dropping it does not close the socket; stop its [actor](DatagramSocket::actor).
+/// A handle of a datagram socket. Dropping it does not close the socket: tell its [actor](DatagramSocket::actor) to
+/// [`Drain`], or stop it.
 ///
 /// `A` is its address: a `SocketAddr` of UDP, or the path of a Unix socket.
 #[derive(Clone, Debug)]
@@ -248,6 +252,7 @@ pub struct DatagramActor {
     registration: Option<Registration>,
     /// Removed before the socket closes. Only a Unix socket has one.
     file: Option<SocketFile>,
+    is_unix: bool,
     socket: OwnedFd,
     poller: Poller,
     options: DatagramOptions,
@@ -287,6 +292,7 @@ impl DatagramActor {
         kernel::request_details(&socket, file.is_some())?;
         Ok(Self {
             registration: None,
+            is_unix: file.is_some(),
             file,
             socket,
             poller: poller.clone(),
@@ -373,7 +379,7 @@ impl DatagramActor {
                 *scratch = vec![0; needed];
             }
             let buffers = scratch[..needed].chunks_mut(datagram_bytes);
-            kernel::receive(&self.socket, buffers, self.file.is_some())
+            kernel::receive(&self.socket, buffers, self.is_unix)
         });
         let batch = match batch {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => kernel::Batch::default(),
@@ -447,12 +453,28 @@ impl Handler<ReadCredit> for DatagramActor {
     }
 }
 
+/// Receives what the kernel has, without credit, and stops. The file of a Unix socket is removed first, so the number of
+/// datagrams that follow is limited by the kernel's buffer.
+impl Handler<Drain> for DatagramActor {
+    type Reply = ();
+
+    fn handle(&mut self, _: Drain, cx: &mut Context<Self>) {
+        self.file = None;
+        self.credit = DRAIN_CALLS_MAX;
+        self.is_readable = true;
+        while self.credit > 0 && self.is_readable {
+            self.run(cx);
+        }
+        cx.stop();
+    }
+}
+
 impl Handler<SendTo> for DatagramActor {
     type Reply = bool;
 
     fn handle(&mut self, datagram: SendTo, cx: &mut Context<Self>) -> bool {
         // It came on the control lane while lane 0 is paused, or the socket has no addresses of IP.
-        if self.unsent.is_some() || self.file.is_some() {
+        if self.unsent.is_some() || self.is_unix {
             self.counters.failed.add(1);
             return false;
         }

@@ -12,7 +12,7 @@ use freeboard_net::{
     UnixOptions,
     datagram::{DatagramOptions, DatagramSocket, Received, SendTo},
     poller::{Policy, Poller},
-    tcp::{Peer, ReadCredit},
+    tcp::{Drain, Peer, ReadCredit},
 };
 
 use crate::common::{LONG, TestSystem, any, eventually, system};
@@ -224,6 +224,29 @@ fn unix_datagrams_name_their_process_and_their_senders_wait() {
     sending.join().unwrap();
     socket.actor().stop();
     eventually("the file is removed", || !path.exists());
+}
+
+#[test]
+fn a_drain_receives_what_the_kernel_has() {
+    let options = DatagramOptions {
+        credit: 0,
+        datagrams_max: 3,
+        ..DatagramOptions::default()
+    };
+    let (_system, _poller, socket, received) = udp(options, 0);
+    let client = client();
+    for number in 0..100_u8 {
+        client.send_to(&[number], socket.address()).unwrap();
+    }
+    socket.actor().tell(Drain).unwrap();
+    let mut all = Vec::new();
+    while all.len() < 100 {
+        all.extend(received.recv_timeout(LONG).unwrap().datagrams);
+    }
+    assert!(all.iter().map(|it| it.bytes[0]).eq(0..100));
+    eventually("it terminates", || {
+        socket.actor().tell(ReadCredit(0)).is_err()
+    });
 }
 
 #[test]
