@@ -6,7 +6,9 @@ use std::{
 
 use freeboard::flow::ReservoirBound;
 
-use crate::{frame::Framing, priority::Group, sink::SinkConfig, source::SourceBound};
+use crate::{
+    frame::Framing, input::InputConfig, priority::Group, sink::SinkConfig, source::SourceBound,
+};
 
 /// What happens to the lines of a group that the sinks cannot take yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub struct TcpConfig {
 pub struct Config {
     /// TCP inputs.
     pub tcp: Vec<TcpConfig>,
+    /// Other inputs.
+    pub inputs: Vec<InputConfig>,
     /// Settings of the groups, by their number.
     pub groups: [GroupConfig; Group::ALL.len()],
     /// What a source may have in memory.
@@ -147,6 +151,7 @@ impl Config {
         };
         Self {
             tcp: Vec::new(),
+            inputs: Vec::new(),
             groups: [
                 group(Policy::Wait),
                 group(Policy::Wait),

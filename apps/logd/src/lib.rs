@@ -40,7 +40,11 @@ mod writer;
 pub use batch::{Batch, BatchBuilder, Done, Format, Line, Marks};
 pub use config::{Config, GroupConfig, LINE_BYTES_LIMIT, Policy, PolicyError, TcpConfig};
 pub use frame::Framing;
-pub use input::{Fed, Intake, received_now_ns};
+pub use input::{
+    DatagramConfig, Fed, HttpConfig, Input, InputConfig, InputError, Intake, received_now_ns,
+};
+#[cfg(feature = "tls")]
+pub use input::{TlsConfig, TlsSnapshot};
 pub use lanes::LaneError;
 pub use priority::{Facility, Group, Priority, Severity};
 pub use record::{

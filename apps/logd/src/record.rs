@@ -21,7 +21,8 @@ use crate::{
 };
 
 const VERSION: u8 = 1;
-const HEAD_BYTES: usize = 20;
+/// The bytes of a record before the source's name.
+pub(crate) const RECORD_HEAD_BYTES: usize = 20;
 
 /// The longest name of a source, in bytes.
 pub const SOURCE_NAME_BYTES_MAX: usize = 255;
@@ -102,7 +103,7 @@ impl<'a> LogRecord<'a> {
     /// The source's name is longer than [`SOURCE_NAME_BYTES_MAX`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         let source_bytes = u8::try_from(self.source.len()).expect("a source's name is short");
-        let mut head = [0; HEAD_BYTES];
+        let mut head = [0; RECORD_HEAD_BYTES];
         head[0] = VERSION;
         head[1] = self.format as u8;
         head[2] = self.marks.bits();
@@ -111,7 +112,7 @@ impl<'a> LogRecord<'a> {
         head[16..18].copy_from_slice(&self.host_at.to_le_bytes());
         head[18] = self.host_bytes;
         head[19] = source_bytes;
-        out.reserve(HEAD_BYTES + self.source.len() + self.text.len());
+        out.reserve(RECORD_HEAD_BYTES + self.source.len() + self.text.len());
         out.extend_from_slice(&head);
         out.extend_from_slice(self.source.as_bytes());
         out.extend_from_slice(self.text);
@@ -123,7 +124,7 @@ impl<'a> LogRecord<'a> {
     /// [`RecordError`]: the bytes are no line.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, RecordError> {
         let (head, rest) = bytes
-            .split_first_chunk::<HEAD_BYTES>()
+            .split_first_chunk::<RECORD_HEAD_BYTES>()
             .ok_or(RecordError::Short)?;
         if head[0] != VERSION {
             return Err(RecordError::Version(head[0]));

@@ -17,7 +17,7 @@ use freeboard::{
 
 use crate::{
     config::Config,
-    input::tcp,
+    input::{Input, InputError, tcp},
     lanes::{LaneError, Lanes},
     priority::Group,
     sink::{RunningSink, SinkActor, SinkError, SinkGauge},
@@ -48,6 +48,9 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error("{0}")]
     Bind(#[from] BindError),
+    /// Another input cannot be opened.
+    #[error("{0}")]
+    Input(#[from] InputError),
     /// An actor could not be spawned.
     #[error("{0}")]
     Spawn(#[from] SpawnError),
@@ -109,6 +112,7 @@ impl StopReport {
 pub struct Server {
     handle: ServerHandle,
     listeners: Vec<Listener>,
+    inputs: Vec<Input>,
     reporter: ActorRef<Reporter>,
     writer: ActorRef<Writer>,
     sinks: Vec<RunningSink>,
@@ -155,6 +159,7 @@ impl Server {
         let mut server = Self {
             handle,
             listeners: Vec::new(),
+            inputs: Vec::new(),
             reporter,
             writer,
             sinks,
@@ -162,6 +167,15 @@ impl Server {
         for &tcp in &server.handle.config().tcp {
             match tcp::listen(system, poller, &server.handle, tcp) {
                 Ok(listener) => server.listeners.push(listener),
+                Err(error) => {
+                    server.stop(Duration::from_secs(1));
+                    return Err(error.into());
+                }
+            }
+        }
+        for input in &server.handle.config().inputs {
+            match Input::open(system, poller, &server.handle, input) {
+                Ok(input) => server.inputs.push(input),
                 Err(error) => {
                     server.stop(Duration::from_secs(1));
                     return Err(error.into());
@@ -181,6 +195,12 @@ impl Server {
     #[must_use]
     pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// The other inputs, in the order of the settings.
+    #[must_use]
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
     }
 
     /// The sources that are open now.
@@ -226,6 +246,9 @@ impl Server {
         let inputs_deadline = deadline - timeout / 2;
         for listener in &self.listeners {
             listener.drain(inputs_deadline.saturating_duration_since(Instant::now()));
+        }
+        for input in &self.inputs {
+            input.stop(deadline);
         }
         self.reporter.stop_gracefully();
         let sources_cut = self.handle.sources().wait_until_closed(inputs_deadline);

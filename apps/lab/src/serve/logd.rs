@@ -5,7 +5,10 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::Result;
 use clap::Args;
 use freeboard::stream::{StreamOptions, SyncMode};
-use freeboard_logd::{Config, Framing, Policy, Server, SourceBound, StreamSinkConfig, TcpConfig};
+use freeboard_logd::{
+    Config, DatagramConfig, Framing, HttpConfig, InputConfig, Policy, Server, SourceBound,
+    StreamSinkConfig, TcpConfig, TlsConfig,
+};
 
 use super::{HostArgs, announce};
 use crate::{console::say, interrupt::Interrupt, stream::KeyArgs, usage::Usage};
@@ -20,6 +23,42 @@ pub(crate) struct LogdArgs {
     /// Take lines here: RFC 5424, RFC 3164, JSON or plain text; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Vec<SocketAddr>,
+
+    /// Take datagrams here (RFC 5426); may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    udp: Vec<SocketAddr>,
+
+    /// Take datagrams on this Unix socket, as on /dev/log; every user may write; may be repeated
+    #[arg(long, value_name = "PATH")]
+    unix: Vec<PathBuf>,
+
+    /// The same on a Unix stream socket
+    #[arg(long, value_name = "PATH")]
+    unix_stream: Vec<PathBuf>,
+
+    /// The kernel's buffer of each datagram socket, in bytes
+    #[arg(long, value_name = "BYTES")]
+    receive_buffer: Option<usize>,
+
+    /// Take lines through TLS here (RFC 5425); needs --tls-certificate and --tls-key; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_certificate", "tls_key"])]
+    tls: Vec<SocketAddr>,
+
+    /// The server's certificate and those that sign it, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_certificate: Option<PathBuf>,
+
+    /// The key of the certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+
+    /// Clients of --tls need a certificate that one of these signs, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_clients: Option<PathBuf>,
+
+    /// Take `POST /` with lines here; the answer comes when they are durable; may be repeated
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Vec<SocketAddr>,
 
     /// What happens to errors and more urgent lines that the disk cannot take yet: wait (the client is not read),
     /// drop-oldest, sample:N (one of N), or coalesce (repeated lines are counted)
@@ -66,7 +105,8 @@ pub(crate) struct LogdArgs {
 
 impl LogdArgs {
     fn config(&self) -> Result<Config> {
-        if self.tcp.is_empty() {
+        let inputs = self.inputs();
+        if self.tcp.is_empty() && inputs.is_empty() {
             return Err(Usage::new("name an input, as --tcp 127.0.0.1:1514").into());
         }
         let mut options = StreamOptions::new().sync(self.sync);
@@ -85,6 +125,7 @@ impl LogdArgs {
         }
         Ok(Config {
             tcp: self.tcp.iter().map(tcp).collect(),
+            inputs,
             source: SourceBound {
                 lines: self.client_lines,
                 bytes: self.client_bytes,
@@ -93,6 +134,41 @@ impl LogdArgs {
             idle_time: self.idle_seconds.map(Duration::from_secs),
             ..config
         })
+    }
+}
+
+impl LogdArgs {
+    /// All but TCP.
+    fn inputs(&self) -> Vec<InputConfig> {
+        let options = DatagramConfig {
+            receive_buffer_bytes: self.receive_buffer,
+            ..DatagramConfig::default()
+        };
+        let udp = |&address| InputConfig::Udp { address, options };
+        let datagrams = |path: &PathBuf| InputConfig::UnixDatagram {
+            path: path.clone(),
+            mode: Some(0o666),
+            options,
+        };
+        let streams = |path: &PathBuf| InputConfig::UnixStream {
+            path: path.clone(),
+            mode: Some(0o666),
+            framing: Framing::Detect,
+        };
+        let http = |&address| InputConfig::Http(HttpConfig::new(address));
+        let mut inputs: Vec<_> = self.udp.iter().map(udp).collect();
+        inputs.extend(self.unix.iter().map(datagrams));
+        inputs.extend(self.unix_stream.iter().map(streams));
+        if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
+            inputs.extend(self.tls.iter().map(|&address| {
+                InputConfig::Tls(TlsConfig {
+                    client_roots: self.tls_clients.clone(),
+                    ..TlsConfig::new(address, certificate.clone(), key.clone())
+                })
+            }));
+        }
+        inputs.extend(self.http.iter().map(http));
+        inputs
     }
 }
 
@@ -105,6 +181,9 @@ pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let server = started.map_err(|error| Usage::new(error.to_string()))?;
     for address in server.tcp_addresses() {
         announce(&format!("tcp://{address} takes lines; Ctrl-C ends it"))?;
+    }
+    for input in server.inputs() {
+        announce(&format!("{input} takes lines; Ctrl-C ends it"))?;
     }
     Ok(host.serve(end, "part", |time| {
         let report = server.stop(time);

@@ -4,7 +4,19 @@
 //! [pauses](Fed::is_paused). Then it stops reading until the function of [`Intake::on_room`] is called. Whoever feeds may be
 //! muted: while a dam's mailbox is full, the actor handles no messages.
 
+mod datagram;
+mod http;
+mod listen;
+mod records;
 pub(crate) mod tcp;
+#[cfg(feature = "tls")]
+mod tls;
+
+pub use datagram::DatagramConfig;
+pub use http::HttpConfig;
+pub use listen::{Input, InputConfig, InputError};
+#[cfg(feature = "tls")]
+pub use tls::{TlsConfig, TlsSnapshot};
 
 use std::{
     collections::VecDeque,

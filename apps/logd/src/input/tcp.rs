@@ -1,23 +1,28 @@
-//! TCP: a source for each connection.
+//! Streams of bytes, of TCP or a Unix socket: a source for each connection.
 //!
 //! ```text
-//!   Connection ──Received(bytes)──▶ TcpSource ── Intake ──▶ dams
-//!              ◀──ReadCredit(1)────           unless the source pauses: then the peer's window closes
+//!   Connection ──Received(bytes)──▶ [Layer] ─▶ StreamSource ── Intake ──▶ dams
+//!              ◀──ReadCredit(1)────            unless the source pauses: then the peer's window closes
 //! ```
+//!
+//! TLS is a layer between the connection and its source (`tls.rs`).
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use freeboard::{
-    Actor, ActorRef, Context, Handler, SpawnOptions, System,
+    Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System,
     flow::LaneConfig,
     net::{
         poller::Poller,
         tcp::{
-            BindError, Close, Connection, ConnectionEvent, ConnectionOptions, Event, Listener,
-            ListenerOptions, ReadCredit,
+            Accepted, BindError, Close, Connection, ConnectionEvent, ConnectionOptions, Event,
+            Listener, ListenerActor, ListenerOptions, Peer, ReadCredit, Write,
         },
     },
 };
 
-use crate::{config::TcpConfig, server::ServerHandle};
+use crate::{config::TcpConfig, frame::Framing, server::ServerHandle};
 
 use super::{Intake, received_now_ns};
 
@@ -27,6 +32,24 @@ const READS: u32 = 2;
 /// The most bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 
+/// Turns the bytes of a connection into those that its source gets.
+pub(super) trait Layer: Send {
+    /// The bytes for the source. What the peer must get is appended to `answer`.
+    ///
+    /// # Errors
+    /// The peer broke the protocol, which is counted. The connection closes after the answer.
+    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> Result<Bytes, BrokenLayer>;
+
+    /// The time after which [`Layer::is_late`] is called.
+    fn deadline(&self) -> Duration;
+
+    /// Whether the connection closes because the peer is too late, which is counted.
+    fn is_late(&self) -> bool;
+}
+
+/// The peer broke the protocol of the layer.
+pub(super) struct BrokenLayer;
+
 /// Listens on an address.
 pub(crate) fn listen(
     system: &System,
@@ -34,8 +57,26 @@ pub(crate) fn listen(
     server: &ServerHandle,
     config: TcpConfig,
 ) -> Result<Listener, BindError> {
-    let server = server.clone();
-    let connection_options = ConnectionOptions {
+    let serve = serve(server, poller, config.framing, "tcp", |_| None);
+    Listener::bind(system, poller, config.address, listener(server), serve)
+}
+
+pub(super) fn listener(server: &ServerHandle) -> ListenerOptions {
+    ListenerOptions {
+        connections_max: server.config().connections_max,
+    }
+}
+
+/// Spawns the source of each connection.
+pub(super) fn serve(
+    server: &ServerHandle,
+    poller: &Poller,
+    framing: Framing,
+    scheme: &'static str,
+    layer: impl Fn(Peer) -> Option<Box<dyn Layer>> + Send + 'static,
+) -> impl FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), SpawnError> + Send + 'static {
+    let (server, poller) = (server.clone(), poller.clone());
+    let options = ConnectionOptions {
         credit: READS,
         read_bytes: READ_BYTES,
         idle_time: server.config().idle_time,
@@ -43,46 +84,36 @@ pub(crate) fn listen(
         reads_on_drain: true,
         ..ConnectionOptions::default()
     };
-    let listener_options = ListenerOptions {
-        connections_max: server.config().connections_max,
-    };
-    let poller_of_connections = poller.clone();
-    Listener::bind(
-        system,
-        poller,
-        config.address,
-        listener_options,
-        move |accepted, cx| {
-            let name = format!("tcp:{}", accepted.peer);
-            let source = TcpSource {
-                intake: Intake::new(&server, &name, config.framing),
-                connection: None,
-                owed: 0,
-            };
-            // The reads and `Opened`, `Ended`, `Closed`.
-            let lane = LaneConfig::bounded(READS as usize + 4);
-            let source = cx.spawn_once(SpawnOptions::new().lane(lane), source)?;
-            let poller = &poller_of_connections;
-            let spawned =
-                Connection::spawn(accepted, poller, connection_options, source.recipient(), cx);
-            if let Err(error) = spawned {
-                source.stop();
-                return Err(error);
-            }
-            Ok(())
-        },
-    )
+    move |accepted, cx| {
+        let name = format!("{scheme}:{}", accepted.peer);
+        let source = StreamSource {
+            intake: Intake::new(&server, &name, framing),
+            connection: None,
+            layer: layer(accepted.peer),
+            owed: 0,
+        };
+        // The reads and `Opened`, `Ended`, `Closed`.
+        let lane = LaneConfig::bounded(READS as usize + 4);
+        let source = cx.spawn_once(SpawnOptions::new().lane(lane), source)?;
+        let spawned = Connection::spawn(accepted, &poller, options, source.recipient(), cx);
+        if let Err(error) = spawned {
+            source.stop();
+            return Err(error);
+        }
+        Ok(())
+    }
 }
 
 /// The owner of a connection.
-struct TcpSource {
+struct StreamSource {
     intake: Intake,
     connection: Option<ActorRef<Connection>>,
+    layer: Option<Box<dyn Layer>>,
     /// Credit that is granted when the source has room again.
     owed: u32,
 }
 
-impl TcpSource {
+impl StreamSource {
     fn resume(&mut self, _: &mut Context<Self>) {
         let owed = std::mem::take(&mut self.owed);
         self.grant(owed);
@@ -96,31 +127,62 @@ impl TcpSource {
             let _ = connection.tell_lane(Connection::CONTROL_LANE, ReadCredit(reads));
         }
     }
+
+    fn take(&mut self, bytes: Bytes, connection: &ActorRef<Connection>) {
+        let bytes = match &mut self.layer {
+            None => bytes,
+            Some(layer) => {
+                let mut answer = Vec::new();
+                let received = layer.received(bytes, &mut answer);
+                // A peer that does not read its answers is cut off: a source never waits for one.
+                let is_taken =
+                    answer.is_empty() || connection.try_tell(Write(answer.into())).is_ok();
+                match received {
+                    Ok(bytes) if is_taken => bytes,
+                    Ok(_) => return connection.stop(),
+                    Err(BrokenLayer) => {
+                        let _ = connection.try_tell(Close);
+                        return;
+                    }
+                }
+            }
+        };
+        let fed = self.intake.feed(bytes, received_now_ns(), None);
+        if fed.is_paused {
+            self.owed += 1;
+        } else {
+            self.grant(1);
+        }
+    }
+
+    fn check_time(&mut self, _: &mut Context<Self>) {
+        let is_late = self.layer.as_ref().is_some_and(|layer| layer.is_late());
+        if is_late && let Some(connection) = &self.connection {
+            let _ = connection.try_tell(Close);
+        }
+    }
 }
 
-impl Actor for TcpSource {
+impl Actor for StreamSource {
     const TELLS_EXPIRE: bool = false;
 
     fn started(&mut self, cx: &mut Context<Self>) {
         self.intake.on_room(cx.waker_fn(Self::resume));
+        if let Some(layer) = &self.layer {
+            // Without a timer thread nothing is late.
+            let _ = cx.wake_after(layer.deadline(), Self::check_time);
+        }
     }
 }
 
-impl Handler<ConnectionEvent> for TcpSource {
+impl Handler<ConnectionEvent> for StreamSource {
     type Reply = ();
 
     fn handle(&mut self, event: ConnectionEvent, cx: &mut Context<Self>) {
         let ConnectionEvent { connection, event } = event;
         match event {
             Event::Opened(_) => self.connection = Some(connection),
-            Event::Received(bytes) => {
-                let fed = self.intake.feed(bytes, received_now_ns(), None);
-                if fed.is_paused {
-                    self.owed += 1;
-                } else {
-                    self.grant(1);
-                }
-            }
+            Event::Received(bytes) => self.take(bytes, &connection),
             Event::Ended => {
                 let _ = connection.tell(Close);
             }
@@ -128,7 +190,7 @@ impl Handler<ConnectionEvent> for TcpSource {
                 self.intake.end(received_now_ns());
                 cx.stop();
             }
-            // Nothing is written.
+            // Only a layer writes, and little.
             Event::Pressure(_) | Event::Refused(_) => {}
         }
     }

@@ -4,6 +4,7 @@ mod accounting;
 mod common;
 mod durable;
 mod framing;
+mod inputs;
 mod kills;
 mod parsing;
 mod policies;

@@ -1,0 +1,236 @@
+//! HTTP: `POST /` with lines; the answer comes when they are durable.
+//!
+//! ```text
+//!   piece of a body ──▶ Intake ──▶ dams ──▶ sinks ──▶ durable ──┐
+//!   end of the body ────────────────────────────────────────────┴─▶ 200, or 503 if a line was shed
+//! ```
+//!
+//! | answer | when | lines |
+//! |---|---|---|
+//! | 200 | all lines are durable in the sinks that can say so | all |
+//! | 503, `Retry-After` | a line was shed | all but the shed ones |
+//! | 413 | the body is longer than the limit, or a record is | those before the limit, unless the length was announced |
+//! | 400, 408 | the body was not valid, or not complete in time | those before |
+//! | 404, 405, 415 | another path, method or coding | none |
+//!
+//! A body of the type [`BATCH_CONTENT_TYPE`] has encoded records instead of lines (`records.rs`).
+//!
+//! Whoever repeats a request that was not answered with 200 can write lines twice: at least once.
+
+use std::{
+    io::Write,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use freeboard::{
+    System,
+    net::{
+        http::{Begun, Body, BodyFlow, BodySink, HttpHandler, HttpServer, Limits, Reply},
+        poller::Poller,
+        tcp::{BindError, Peer},
+        types::{HeaderValue, Method, Response, StatusCode, header},
+    },
+};
+
+use crate::{
+    batch::Done,
+    frame::Framing,
+    record::BATCH_CONTENT_TYPE,
+    server::ServerHandle,
+    source::{Shed, Source},
+};
+
+use super::{Intake, received_now_ns, records::Records, tcp};
+
+/// The settings of an HTTP input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// The address; port 0 takes any free port.
+    pub address: SocketAddr,
+    /// The longest body in bytes. Bodies are taken in pieces, so it is no bound of memory.
+    pub body_bytes_max: usize,
+}
+
+impl HttpConfig {
+    /// On this address, with bodies of at most 64 MiB.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            body_bytes_max: 64 << 20,
+        }
+    }
+}
+
+pub(super) fn listen(
+    system: &System,
+    poller: &Poller,
+    server: &ServerHandle,
+    config: &HttpConfig,
+) -> Result<HttpServer, BindError> {
+    let limits = Limits {
+        body_bytes: config.body_bytes_max,
+        ..Limits::default()
+    };
+    let options = tcp::listener(server);
+    let server = server.clone();
+    let handler = HttpHandler::streaming(move |begun| begin(&server, begun));
+    HttpServer::bind(system, poller, config.address, options, limits, handler)
+}
+
+fn begin(server: &ServerHandle, begun: Begun) -> Result<Box<dyn BodySink>, Box<Response<Body>>> {
+    let Begun { request, resume } = begun;
+    if request.uri().path() != "/" {
+        return Err(Box::new(refusal(StatusCode::NOT_FOUND, "lines go to /")));
+    }
+    if request.method() != Method::POST {
+        let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "lines are posted");
+        let allow = HeaderValue::from_static("POST");
+        response.headers_mut().insert(header::ALLOW, allow);
+        return Err(Box::new(response));
+    }
+    let coding = request.headers().get(header::CONTENT_ENCODING);
+    if coding.is_some_and(|coding| coding != "identity") {
+        let text = "bodies are not compressed";
+        return Err(Box::new(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
+    }
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind == BATCH_CONTENT_TYPE) {
+        let outcome = Outcome::new(None);
+        return Ok(Box::new(Records::new(server, resume, outcome)));
+    }
+    let name = match request.extensions().get::<Peer>() {
+        Some(peer) => format!("http:{peer}"),
+        None => "http".to_owned(),
+    };
+    let intake = Intake::new(server, &name, Framing::Newline);
+    intake.on_room(move || resume.resume());
+    Ok(Box::new(Lines {
+        outcome: Outcome::new(Some(intake.source().clone())),
+        intake,
+        is_line_begun: false,
+    }))
+}
+
+pub(super) fn refusal(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response
+}
+
+/// A body of lines. A source of its own: the lines of a request are counted apart.
+struct Lines {
+    intake: Intake,
+    outcome: Arc<Outcome>,
+    is_line_begun: bool,
+}
+
+impl Lines {
+    fn feed(&mut self, bytes: Bytes) -> BodyFlow {
+        self.is_line_begun = bytes.last() != Some(&b'\n');
+        let done = Outcome::done(&self.outcome);
+        if self
+            .intake
+            .feed(bytes, received_now_ns(), Some(done))
+            .is_paused
+        {
+            BodyFlow::Wait
+        } else {
+            BodyFlow::Continue
+        }
+    }
+}
+
+impl BodySink for Lines {
+    fn piece(&mut self, piece: Bytes) -> BodyFlow {
+        self.feed(piece)
+    }
+
+    fn end(mut self: Box<Self>, reply: Reply) {
+        if self.is_line_begun {
+            // The last line needs no newline.
+            let _ = self.feed(Bytes::from_static(b"\n"));
+        }
+        self.outcome.set_reply(reply);
+    }
+}
+
+/// The answer to a request. It is sent when the last of its batches has dropped its reference.
+pub(super) struct Outcome {
+    /// The source of the request, which counts its lines. Records have sources of their own.
+    source: Option<Arc<Source>>,
+    records: AtomicU64,
+    is_lost: AtomicBool,
+    /// Set at the end of the body: a body that is not complete has no answer of ours.
+    reply: Mutex<Option<Reply>>,
+}
+
+// Ordering: Relaxed: the drop of the last reference, which synchronises with all others, reads what was written.
+impl Outcome {
+    fn new(source: Option<Arc<Source>>) -> Arc<Self> {
+        Arc::new(Self {
+            source,
+            records: AtomicU64::new(0),
+            is_lost: AtomicBool::new(false),
+            reply: Mutex::new(None),
+        })
+    }
+
+    /// For the lines of one piece.
+    pub(super) fn done(outcome: &Arc<Self>) -> Done {
+        let outcome = outcome.clone();
+        Box::new(move |is_durable| {
+            if !is_durable {
+                outcome.is_lost.store(true, Ordering::Relaxed);
+            }
+        })
+    }
+
+    pub(super) fn count_record(&self) {
+        self.records.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_reply(&self, reply: Reply) {
+        *self.reply.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
+    }
+
+    /// Lines accepted, and those of them that were shed.
+    fn counts(&self) -> (u64, u64) {
+        let Some(source) = &self.source else {
+            return (self.records.load(Ordering::Relaxed), 0);
+        };
+        let reasons = Shed::ALL.into_iter();
+        let shed = reasons.filter(|reason| *reason != Shed::Repeated);
+        let shed: u64 = shed.map(|reason| source.shed(reason)).sum();
+        (source.accepted() - shed, shed)
+    }
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        let reply = self
+            .reply
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(reply) = reply else { return };
+        let (accepted, shed) = self.counts();
+        let mut text = Vec::new();
+        // Writing to a vector does not fail.
+        let _ = writeln!(text, r#"{{"accepted":{accepted},"shed":{shed}}}"#);
+        let mut response = Response::new(Body::from(Bytes::from(text)));
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        if *self.is_lost.get_mut() || shed > 0 {
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            let seconds = HeaderValue::from_static("1");
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        reply.send(response);
+    }
+}

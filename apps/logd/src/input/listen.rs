@@ -1,0 +1,232 @@
+//! The inputs of a server besides plain TCP: what is listened on, and how it stops.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Instant};
+
+use freeboard::{
+    ActorRef, SpawnError, System,
+    net::{
+        UnixBindError, UnixOptions,
+        datagram::{DatagramSnapshot, DatagramSocket},
+        http::HttpServer,
+        poller::Poller,
+        tcp::{BindError, Drain, Listener},
+    },
+};
+
+use crate::{frame::Framing, server::ServerHandle};
+
+#[cfg(feature = "tls")]
+use super::tls::{TlsConfig, TlsInput, TlsSnapshot};
+use super::{
+    datagram::{DatagramConfig, DatagramSource},
+    http::{self, HttpConfig},
+    tcp,
+};
+
+/// Something that takes lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputConfig {
+    /// UDP (RFC 5426): a datagram is a message.
+    Udp {
+        /// The address; port 0 takes any free port.
+        address: SocketAddr,
+        /// Of the socket.
+        options: DatagramConfig,
+    },
+    /// A Unix datagram socket, as `/dev/log`.
+    UnixDatagram {
+        /// The socket's path.
+        path: PathBuf,
+        /// The permissions of its file; by default those that the umask leaves.
+        mode: Option<u32>,
+        /// Of the socket.
+        options: DatagramConfig,
+    },
+    /// A Unix stream socket.
+    UnixStream {
+        /// The socket's path.
+        path: PathBuf,
+        /// The permissions of its file; by default those that the umask leaves.
+        mode: Option<u32>,
+        /// How lines are told apart.
+        framing: Framing,
+    },
+    /// Syslog over TLS (RFC 5425).
+    #[cfg(feature = "tls")]
+    Tls(TlsConfig),
+    /// HTTP `POST /` with lines.
+    Http(HttpConfig),
+}
+
+/// An input could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// An address cannot be listened on.
+    #[error("{0}")]
+    Bind(#[from] BindError),
+    /// A Unix socket cannot be listened on.
+    #[error("{0}")]
+    Unix(#[from] UnixBindError),
+    /// A certificate or a key cannot be used.
+    #[error("{}: {reason}", path.display())]
+    Certificate {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// An actor could not be spawned.
+    #[error("{0}")]
+    Spawn(#[from] SpawnError),
+}
+
+/// An open input.
+pub struct Input(Open);
+
+enum Open {
+    Udp(DatagramSocket, ActorRef<DatagramSource>),
+    UnixDatagram(DatagramSocket<PathBuf>, ActorRef<DatagramSource>),
+    UnixStream(Listener<PathBuf>),
+    #[cfg(feature = "tls")]
+    Tls(Listener, TlsInput),
+    Http(HttpServer),
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Input({self})")
+    }
+}
+
+/// As a URL: `udp://127.0.0.1:514`.
+impl fmt::Display for Input {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Open::Udp(socket, _) => write!(formatter, "udp://{}", socket.address()),
+            Open::UnixDatagram(socket, _) => {
+                write!(formatter, "unix-datagram:{}", socket.path().display())
+            }
+            Open::UnixStream(listener) => write!(formatter, "unix:{}", listener.path().display()),
+            #[cfg(feature = "tls")]
+            Open::Tls(listener, _) => write!(formatter, "tls://{}", listener.address()),
+            Open::Http(server) => write!(formatter, "http://{}", server.address()),
+        }
+    }
+}
+
+impl Input {
+    pub(crate) fn open(
+        system: &System,
+        poller: &Poller,
+        server: &ServerHandle,
+        config: &InputConfig,
+    ) -> Result<Self, InputError> {
+        Ok(Self(match config {
+            InputConfig::Udp { address, options } => {
+                let owner = DatagramSource::spawn(system, server, *options, false)?;
+                let of_socket = options.options();
+                let recipient = owner.recipient();
+                let socket =
+                    DatagramSocket::bind_udp(system, poller, *address, of_socket, recipient);
+                Open::Udp(socket.inspect_err(|_| owner.stop())?, owner)
+            }
+            InputConfig::UnixDatagram {
+                path,
+                mode,
+                options,
+            } => {
+                let owner = DatagramSource::spawn(system, server, *options, true)?;
+                let unix = UnixOptions { mode: *mode };
+                let of_socket = options.options();
+                let recipient = owner.recipient();
+                let socket =
+                    DatagramSocket::bind_unix(system, poller, path, unix, of_socket, recipient);
+                Open::UnixDatagram(socket.inspect_err(|_| owner.stop())?, owner)
+            }
+            InputConfig::UnixStream {
+                path,
+                mode,
+                framing,
+            } => {
+                let serve = tcp::serve(server, poller, *framing, "unix", |_| None);
+                let (unix, options) = (UnixOptions { mode: *mode }, tcp::listener(server));
+                let listener = Listener::bind_unix(system, poller, path, unix, options, serve);
+                Open::UnixStream(listener?)
+            }
+            #[cfg(feature = "tls")]
+            InputConfig::Tls(config) => {
+                let tls = TlsInput::new(server, config)?;
+                let of_connections = tls.clone();
+                let layer = move |peer| of_connections.layer(peer);
+                let serve = tcp::serve(server, poller, config.framing, "tls", layer);
+                let options = tcp::listener(server);
+                let listener = Listener::bind(system, poller, config.address, options, serve)?;
+                Open::Tls(listener, tls)
+            }
+            InputConfig::Http(config) => Open::Http(http::listen(system, poller, server, config)?),
+        }))
+    }
+
+    /// The address, if it is one of IP.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Open::Udp(socket, _) => Some(socket.address()),
+            Open::UnixDatagram(..) | Open::UnixStream(_) => None,
+            #[cfg(feature = "tls")]
+            Open::Tls(listener, _) => Some(listener.address()),
+            Open::Http(server) => Some(server.address()),
+        }
+    }
+
+    /// The counters of a datagram socket; `None` for other inputs.
+    #[must_use]
+    pub fn datagrams(&self) -> Option<DatagramSnapshot> {
+        match &self.0 {
+            Open::Udp(socket, _) => Some(socket.snapshot()),
+            Open::UnixDatagram(socket, _) => Some(socket.snapshot()),
+            _ => None,
+        }
+    }
+
+    /// The counters of TLS; `None` for other inputs.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(&self) -> Option<TlsSnapshot> {
+        match &self.0 {
+            Open::Tls(_, tls) => Some(tls.snapshot()),
+            _ => None,
+        }
+    }
+
+    /// Takes nothing new, and waits until everything that has arrived is with the dams. HTTP requests get their answers
+    /// first.
+    pub(crate) fn stop(&self, deadline: Instant) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match &self.0 {
+            Open::Udp(socket, owner) => stop_datagrams(socket, owner, deadline),
+            Open::UnixDatagram(socket, owner) => stop_datagrams(socket, owner, deadline),
+            Open::UnixStream(listener) => drop(listener.drain(left)),
+            #[cfg(feature = "tls")]
+            Open::Tls(listener, _) => drop(listener.drain(left)),
+            Open::Http(server) => drop(server.drain(left)),
+        }
+    }
+}
+
+fn stop_datagrams<A>(
+    socket: &DatagramSocket<A>,
+    owner: &ActorRef<DatagramSource>,
+    deadline: Instant,
+) {
+    let _ = socket.actor().tell(Drain);
+    if socket.actor().wait_ended_until(deadline).is_none() {
+        socket.actor().stop();
+    }
+    owner.stop_gracefully();
+    if owner.wait_ended_until(deadline).is_none() {
+        owner.stop();
+    }
+}

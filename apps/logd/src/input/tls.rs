@@ -1,0 +1,311 @@
+//! TLS: a layer of rustls between a connection and its source (RFC 5425).
+//!
+//! rustls gets the bytes of each read and returns plain text and answers; it touches no socket. A connection that fails
+//! is counted, and the server writes a line of its own: at most one in a second, with the number of failures since.
+
+use std::{
+    io::Read,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use freeboard::net::tcp::Peer;
+use rustls::{
+    AlertDescription, Error, RootCertStore, ServerConfig, ServerConnection,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+};
+
+use crate::{
+    frame::Framing,
+    priority::{Facility, Priority, Severity},
+    repeats::own_batch,
+    server::ServerHandle,
+    sources::OpenSource,
+};
+
+use super::{
+    InputError, received_now_ns,
+    tcp::{BrokenLayer, Layer},
+};
+
+/// The shortest time between two lines about failures.
+const REPORT_EVERY_NS: u64 = 1_000_000_000;
+
+const PRIORITY: Priority = Priority::new(Facility::SYSLOG, Severity::Warning);
+
+/// The settings of a TLS input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The address; port 0 takes any free port.
+    pub address: SocketAddr,
+    /// How lines are told apart; RFC 5425 counts octets.
+    pub framing: Framing,
+    /// A file with the server's certificate and those that sign it, in PEM.
+    pub certificates: PathBuf,
+    /// A file with the key of the certificate, in PEM.
+    pub key: PathBuf,
+    /// A file with certificates, in PEM. Clients must have a certificate that one of them signs.
+    pub client_roots: Option<PathBuf>,
+    /// A connection whose handshake takes longer is closed.
+    pub handshake_time: Duration,
+}
+
+impl TlsConfig {
+    /// Without client certificates, and with ten seconds for a handshake.
+    #[must_use]
+    pub fn new(address: SocketAddr, certificates: PathBuf, key: PathBuf) -> Self {
+        Self {
+            address,
+            framing: Framing::Detect,
+            certificates,
+            key,
+            client_roots: None,
+            handshake_time: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The counters of a TLS input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlsSnapshot {
+    /// Handshakes that succeeded.
+    pub established: u64,
+    /// Connections that failed because of a certificate: the client's, or ours in the eyes of the client.
+    pub bad_certificates: u64,
+    /// Connections that failed otherwise.
+    pub failed: u64,
+    /// Handshakes that took too long.
+    pub late: u64,
+}
+
+/// What the connections of an input share. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct TlsInput(Arc<Shared>);
+
+struct Shared {
+    server: ServerHandle,
+    config: Arc<ServerConfig>,
+    handshake_time: Duration,
+    established: AtomicU64,
+    bad_certificates: AtomicU64,
+    failed: AtomicU64,
+    late: AtomicU64,
+    reported_ns: AtomicU64,
+    unreported: AtomicU64,
+}
+
+impl TlsInput {
+    pub(super) fn new(server: &ServerHandle, config: &TlsConfig) -> Result<Self, InputError> {
+        Ok(Self(Arc::new(Shared {
+            server: server.clone(),
+            config: Arc::new(server_config(config)?),
+            handshake_time: config.handshake_time,
+            established: AtomicU64::new(0),
+            bad_certificates: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            reported_ns: AtomicU64::new(0),
+            unreported: AtomicU64::new(0),
+        })))
+    }
+
+    /// The layer of a connection.
+    pub(super) fn layer(&self, peer: Peer) -> Option<Box<dyn Layer>> {
+        // It fails only for a configuration that cannot be, which is checked at the start.
+        let connection = ServerConnection::new(self.0.config.clone()).ok()?;
+        Some(Box::new(TlsLayer {
+            connection,
+            input: self.clone(),
+            peer,
+            is_established: false,
+            is_broken: AtomicBool::new(false),
+        }))
+    }
+
+    // Ordering: Relaxed, here and below: counters, and a time that only spaces lines out.
+    pub(super) fn snapshot(&self) -> TlsSnapshot {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TlsSnapshot {
+            established: get(&self.0.established),
+            bad_certificates: get(&self.0.bad_certificates),
+            failed: get(&self.0.failed),
+            late: get(&self.0.late),
+        }
+    }
+
+    /// Counts a failure, and writes a line unless there was one within the last second.
+    fn report(&self, counter: &AtomicU64, peer: Peer, why: &str) {
+        let Shared {
+            server,
+            reported_ns,
+            unreported,
+            ..
+        } = &*self.0;
+        counter.fetch_add(1, Ordering::Relaxed);
+        unreported.fetch_add(1, Ordering::Relaxed);
+        let now_ns = received_now_ns();
+        let may_report = |before_ns| (now_ns >= before_ns + REPORT_EVERY_NS).then_some(now_ns);
+        let relaxed = Ordering::Relaxed;
+        if reported_ns
+            .fetch_update(relaxed, relaxed, may_report)
+            .is_err()
+        {
+            return;
+        }
+        let mut text = format!("TLS connection of {peer} failed: {why}");
+        let others = unreported.swap(0, relaxed).saturating_sub(1);
+        if others > 0 {
+            text += &format!(" ({others} others failed since the last such line)");
+        }
+        let own = OpenSource::new(server, "logd");
+        let batch = own_batch(own.source(), now_ns, PRIORITY, 0, text.into_bytes());
+        if let Some(batch) = batch {
+            server.lanes().send(batch);
+        }
+    }
+}
+
+fn server_config(config: &TlsConfig) -> Result<ServerConfig, InputError> {
+    let certificates = read_certificates(&config.certificates)?;
+    let key = PrivateKeyDer::from_pem_file(&config.key).map_err(fail(&config.key))?;
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(fail(&config.certificates))?;
+    let builder = match &config.client_roots {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in read_certificates(path)? {
+                roots.add(certificate).map_err(fail(path))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+            builder.with_client_cert_verifier(verifier.build().map_err(fail(path))?)
+        }
+    };
+    let built = builder.with_single_cert(certificates, key);
+    built.map_err(fail(&config.certificates))
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, InputError> {
+    let found = CertificateDer::pem_file_iter(path).map_err(fail(path))?;
+    let found = found.collect::<Result<Vec<_>, _>>().map_err(fail(path))?;
+    if found.is_empty() {
+        return Err(fail(path)("it has no certificate"));
+    }
+    Ok(found)
+}
+
+fn fail<E: ToString>(path: &Path) -> impl Fn(E) -> InputError {
+    move |error| InputError::Certificate {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+/// The TLS of one connection.
+struct TlsLayer {
+    connection: ServerConnection,
+    input: TlsInput,
+    peer: Peer,
+    is_established: bool,
+    /// The failure is counted already.
+    is_broken: AtomicBool,
+}
+
+impl Layer for TlsLayer {
+    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> Result<Bytes, BrokenLayer> {
+        let mut text = BytesMut::new();
+        let mut rest = &bytes[..];
+        let mut result = Ok(());
+        while !rest.is_empty() && result.is_ok() && !self.is_broken.load(Ordering::Relaxed) {
+            result = self.advance(&mut rest, &mut text);
+        }
+        // Writing to a vector does not fail.
+        while self.connection.wants_write() && self.connection.write_tls(answer).is_ok() {}
+        if let Err(error) = result {
+            self.fail(&error);
+        }
+        if self.is_broken.load(Ordering::Relaxed) {
+            return Err(BrokenLayer);
+        }
+        if !self.is_established && !self.connection.is_handshaking() {
+            self.is_established = true;
+            self.input.0.established.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(text.freeze())
+    }
+
+    fn deadline(&self) -> Duration {
+        self.input.0.handshake_time
+    }
+
+    fn is_late(&self) -> bool {
+        let is_late = !self.is_established && !self.is_broken.swap(true, Ordering::Relaxed);
+        if is_late {
+            let why = "the handshake took too long";
+            self.input.report(&self.input.0.late, self.peer, why);
+        }
+        is_late
+    }
+}
+
+impl TlsLayer {
+    /// Passes bytes to rustls until its buffer is full, and takes the plain text out.
+    fn advance(&mut self, rest: &mut &[u8], text: &mut BytesMut) -> Result<(), Error> {
+        // Reading from a slice does not fail. A full buffer is emptied below; then this is not the end.
+        let read = self.connection.read_tls(rest).unwrap_or(usize::MAX);
+        let state = self.connection.process_new_packets()?;
+        let plain = state.plaintext_bytes_to_read();
+        if read == 0 {
+            // The peer has closed its side; it may send nothing more.
+            *rest = &[];
+        }
+        let before = text.len();
+        text.resize(before + plain, 0);
+        let read = self.connection.reader().read(&mut text[before..]);
+        text.truncate(before + read.unwrap_or(0));
+        Ok(())
+    }
+
+    fn fail(&self, error: &Error) {
+        self.is_broken.store(true, Ordering::Relaxed);
+        let shared = &self.input.0;
+        let (counter, why) = match error {
+            Error::AlertReceived(alert) if is_about_certificate(*alert) => (
+                &shared.bad_certificates,
+                format!("the client does not accept this server's certificate: {alert:?}"),
+            ),
+            Error::InvalidCertificate(reason) => (
+                &shared.bad_certificates,
+                format!("the client's certificate is not accepted: {reason:?}"),
+            ),
+            Error::NoCertificatesPresented => (
+                &shared.bad_certificates,
+                "the client has sent no certificate".to_owned(),
+            ),
+            error => (&shared.failed, error.to_string()),
+        };
+        self.input.report(counter, self.peer, &why);
+    }
+}
+
+fn is_about_certificate(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+    )
+}
