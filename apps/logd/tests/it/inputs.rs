@@ -15,6 +15,7 @@ use freeboard_logd::{
     BATCH_CONTENT_TYPE, Config, DatagramConfig, Format, Framing, HttpConfig, InputConfig,
     InputError, LogRecord, Marks, Policy, Priority, Shed, SourceBound, StartError, encode_batch,
 };
+use freeboard_test_servers::is_on_path;
 
 use crate::common::{LONG, Rig, TestSink, eventually, lines_of, stream_sink};
 
@@ -60,6 +61,9 @@ fn by_source(sink: &TestSink) -> BTreeMap<String, Vec<String>> {
 
 #[test]
 fn logger_reaches_udp_and_both_unix_sockets_and_tcp() {
+    if !is_on_path("logger") {
+        return;
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let [stream, datagram, log] = ["stream", "datagram", "log"].map(|it| directory.path().join(it));
     let rig = Rig::start(Config {
@@ -594,6 +598,9 @@ mod tls {
 
     #[test]
     fn lines_come_through_tls_and_a_distrusted_certificate_is_reported() {
+        if !is_on_path("openssl") {
+            return;
+        }
         let (authority, other) = (Authority::new(), Authority::new());
         let sink = TestSink::default();
         let rig = start(
@@ -627,6 +634,9 @@ mod tls {
 
     #[test]
     fn clients_need_a_certificate_that_is_valid() {
+        if !is_on_path("openssl") {
+            return;
+        }
         let authority = Authority::new();
         let sink = TestSink::default();
         let config = TlsConfig {
