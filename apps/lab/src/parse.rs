@@ -24,9 +24,40 @@ fn seconds_up_to(seconds_max: f64, text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// Bytes, as 500000, 200K, 20M, 5G or 1T: thousands, not multiples of 1,024.
+#[cfg(feature = "archive")]
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let scale = [
+        ("K", 1_000),
+        ("M", 1_000_000),
+        ("G", 1_000_000_000),
+        ("T", 1_000_000_000_000),
+    ];
+    let (digits, factor) = scale
+        .into_iter()
+        .find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, factor)))
+        .unwrap_or((text, 1));
+    let bytes = digits
+        .parse()
+        .ok()
+        .and_then(|it: u64| it.checked_mul(factor));
+    let bytes = bytes.filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| format!("\"{text}\" is not a number of bytes, as 500000, 200K, 20M or 5G"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "archive")]
+    #[test]
+    fn bytes_have_suffixes() {
+        assert_eq!(bytes("20M"), Ok(20_000_000));
+        assert_eq!(bytes("7"), Ok(7));
+        for text in ["0", "M", "-1K", "1.5M", "99999999T", ""] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn seconds_are_positive_and_finite() {

@@ -1,24 +1,37 @@
-//! The stream tools: `freeboard stream append | cat | tail | info | head | verify | salvage | bench`.
+//! The stream tools: `freeboard stream append | cat | tail | info | head | verify | salvage | bench`, and with the
+//! feature `archive` also `archive | restore`.
 //!
 //! Each does one thing with a stream's directory. What is meant for programs goes to standard output,
 //! what is meant for people, where the two differ, to standard error.
 
 mod append;
+#[cfg(feature = "archive")]
+mod archive;
 mod bench;
 mod cat;
 mod head;
 mod info;
 mod key;
 mod line;
+#[cfg(feature = "archive")]
+mod restore;
 mod salvage;
 mod seal;
 mod tail;
 mod verify;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use freeboard::stream::{
+    Head,
+    storage::{Disk, Storage},
+};
 
 use crate::interrupt::Interrupt;
 pub(crate) use key::KeyArgs;
@@ -50,6 +63,36 @@ Without the key of a sealed stream only checksums and the chain are checked, and
   freeboard stream verify LOG --json | jq '.damages[]'
 
 Exit codes: 0 whole; 1 damaged; 2 could not check (no stream, wrong key, unreadable).";
+
+#[cfg(feature = "archive")]
+const ARCHIVE_EXAMPLES: &str = "\
+Examples:
+  freeboard stream archive LOG --to s3://bucket/log --key-file ~/log.key
+      sends what is not there yet, with the end of the stream; run it again at any time
+  freeboard stream archive LOG --to file:///mnt/backup/log --follow --rate 20M
+      sends each segment when it is finished, and the end at Ctrl-C; at most 20 MB/s
+  freeboard stream archive LOG --to gs://bucket/log --keep-age 2592000 --key-file ~/log.key
+      keeps 30 days in the archive
+Then: freeboard stream verify s3://bucket/log --key-file ~/log.key
+
+Credentials come from the environment or from the machine's role: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_REGION, AWS_ENDPOINT and AWS_ALLOW_HTTP (for other S3 servers), GOOGLE_SERVICE_ACCOUNT, AZURE_STORAGE_ACCOUNT_NAME,
+AZURE_STORAGE_ACCOUNT_KEY. A run that was killed is continued by the next.
+
+Exit codes: 0 all is archived; 1 something is not, or a segment is damaged; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
+
+#[cfg(feature = "archive")]
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  freeboard stream restore s3://bucket/log LOG --key-file ~/log.key
+  freeboard stream restore s3://bucket/log LOG --to-record 1000000
+      the stream as it was when record 1,000,000 was the last, or up to a batch less
+  freeboard stream restore s3://bucket/log LOG --to-time 2026-11-21T10:00:00Z
+
+The files are fetched into LOG.restoring and checked there. LOG exists only if they are whole. A restore that was
+interrupted continues.
+
+Exit codes: 0 restored and whole; 1 not restored; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
 const CAT_EXAMPLES: &str = "\
 Examples:
@@ -125,6 +168,14 @@ pub(crate) enum Tool {
     /// Checks every byte, and names what is wrong where
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(verify::VerifyArgs),
+    /// Sends a stream to an archive: S3, Google Cloud Storage, Azure or another directory
+    #[cfg(feature = "archive")]
+    #[command(after_help = ARCHIVE_EXAMPLES)]
+    Archive(archive::ArchiveArgs),
+    /// Copies a stream from an archive into a directory, and checks it
+    #[cfg(feature = "archive")]
+    #[command(after_help = RESTORE_EXAMPLES)]
+    Restore(restore::RestoreArgs),
     /// Copies what is whole into a new stream
     #[command(after_help = SALVAGE_EXAMPLES)]
     Salvage(salvage::SalvageArgs),
@@ -136,13 +187,37 @@ pub(crate) enum Tool {
 /// Where a stream is, and how its tools speak.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StreamArgs {
-    /// The stream's directory
+    /// The stream's directory; for verify, head and cat also an archive, such as s3://bucket/log
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
 
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The stream in a directory, or in an archive, if the path is an address; and the archive's head.
+fn open_storage(path: &Path) -> Result<(Arc<dyn Storage>, Option<Head>), String> {
+    if let Some(url) = path.to_str().filter(|path| path.contains("://")) {
+        return open_archive(url);
+    }
+    let disk = Disk::open(path).map_err(|error| error.to_string())?;
+    Ok((Arc::new(disk), None))
+}
+
+#[cfg(feature = "archive")]
+fn open_archive(url: &str) -> Result<(Arc<dyn Storage>, Option<Head>), String> {
+    let open = || {
+        let archive = freeboard::stream::archive::ArchiveOptions::new().open(url)?;
+        let head = archive.head()?;
+        Ok((Arc::new(archive) as Arc<dyn Storage>, head))
+    };
+    open().map_err(|error: freeboard::stream::archive::ArchiveError| error.to_string())
+}
+
+#[cfg(not(feature = "archive"))]
+fn open_archive(_url: &str) -> Result<(Arc<dyn Storage>, Option<Head>), String> {
+    Err("archives need a binary that was built with the feature `archive`".to_owned())
 }
 
 /// Does it.
@@ -154,6 +229,10 @@ pub(crate) fn run(tool: &Tool, interrupt: &Interrupt) -> Result<ExitCode> {
         Tool::Info(args) => info::info(args),
         Tool::Head(args) => head::head(args),
         Tool::Verify(args) => verify::verify(args),
+        #[cfg(feature = "archive")]
+        Tool::Archive(args) => archive::archive(args, interrupt),
+        #[cfg(feature = "archive")]
+        Tool::Restore(args) => restore::restore(args, interrupt),
         Tool::Salvage(args) => salvage::salvage(args),
         Tool::Bench(args) => bench::bench(args, interrupt),
     }

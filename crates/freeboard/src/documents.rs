@@ -42,6 +42,8 @@ documents! {
     directory: "docs/guide/21-directory.md";
     #[cfg(all(feature = "futures", feature = "tokio", feature = "tower"))]
     tokio_axum_tonic: "docs/guide/22-tokio-axum-tonic.md";
+    #[cfg(feature = "archive")]
+    archives: "docs/guide/24-archives.md";
     #[cfg(all(feature = "cache", feature = "stream"))]
     metrics: "docs/metrics.md";
 }

@@ -1,6 +1,7 @@
 //! `freeboard stream cat`: a stream's records, from anywhere.
 
 use std::{
+    fmt::Display,
     io::{self, Write},
     path::Path,
     process::ExitCode,
@@ -10,14 +11,12 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use freeboard::stream::{
-    ReadError, ReadFrom, ReaderOptions, StreamReader,
-    format::segment_number,
-    storage::{Disk, Storage},
+    ReadError, ReadFrom, ReaderOptions, StreamReader, format::segment_number, storage::Storage,
     stream_header,
 };
 use jiff::Timestamp;
 
-use super::{KeyArgs, StreamArgs, Unchecked, line};
+use super::{KeyArgs, StreamArgs, Unchecked, line, open_storage};
 
 /// Output is handed over in pieces of this size.
 const PIECE_BYTES: usize = 64 << 10;
@@ -71,9 +70,10 @@ impl FromStr for Where {
 /// Opens a stream to be read.
 pub(super) fn open(stream: &StreamArgs, key: &KeyArgs, from: ReadFrom) -> Result<StreamReader> {
     let key = key.key(&stream.path)?;
-    let header = Disk::open(&stream.path)
-        .ok()
-        .and_then(|disk| stream_header(&disk, None).ok());
+    let unchecked = |error: &dyn Display| Unchecked(format!("{}: {error}", stream.path.display()));
+    let (storage, _) = open_storage(&stream.path)
+        .map_err(|error| unchecked(&format!("cannot open the directory: {error}")))?;
+    let header = stream_header(storage.as_ref(), None).ok();
     if key.is_none() && header.is_some_and(|header| header.algorithm.is_sealed()) {
         // Nobody may be there to read it.
         let _ = writeln!(
@@ -84,8 +84,8 @@ pub(super) fn open(stream: &StreamArgs, key: &KeyArgs, from: ReadFrom) -> Result
     ReaderOptions::new()
         .from(from)
         .key(key)
-        .open(&stream.path)
-        .map_err(|error| Unchecked(format!("{}: {error}", stream.path.display())).into())
+        .open_on(storage)
+        .map_err(|error| unchecked(&error).into())
 }
 
 pub(super) fn cat(args: &CatArgs) -> Result<ExitCode> {

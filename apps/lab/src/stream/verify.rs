@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use freeboard::stream::{
-    Damage, Head, VerifyError, VerifyOptions, VerifyReport, storage::Disk, verify as verify_stream,
+    Damage, Head, VerifyError, VerifyOptions, VerifyReport, verify as verify_stream,
 };
 use serde::Serialize;
 
-use super::{KeyArgs, StreamArgs, Unchecked};
+use super::{KeyArgs, StreamArgs, Unchecked, open_storage};
 use crate::{
     console::{self, Console},
     figures::{count, counted, mebibytes, size},
@@ -84,14 +84,14 @@ pub(super) fn check(
     let path = &stream.path;
     let key = key.key(path)?;
     let unchecked = |error: String| Unchecked(format!("{}: {error}", path.display()));
-    let disk = Disk::open(path).map_err(|error| unchecked(error.to_string()))?;
+    let (storage, head) = open_storage(path).map_err(unchecked)?;
     let options = VerifyOptions {
-        expect_head,
+        expect_head: expect_head.or(head),
         ..VerifyOptions::default()
     };
     let console = Console::new(true);
     let mut is_started = false;
-    let report = verify_stream(&disk, key.as_ref(), &options, &mut |progress| {
+    let report = verify_stream(storage.as_ref(), key.as_ref(), &options, &mut |progress| {
         if !is_started {
             console.start_bar("verify", progress.bytes_total);
             is_started = true;
