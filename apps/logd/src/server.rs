@@ -23,7 +23,7 @@ use crate::{
     sink::{RunningSink, SinkActor, SinkError, SinkGauge},
     source::Source,
     sources::{Sources, Totals},
-    summary::Reporter,
+    summary::{Finish, Reporter},
     writer::{self, Writer},
 };
 
@@ -250,7 +250,8 @@ impl Server {
         for input in &self.inputs {
             input.stop(deadline);
         }
-        self.reporter.stop_gracefully();
+        // It has terminated already if the server was stopped before.
+        let _ = self.reporter.tell(Finish::FIRST);
         let sources_cut = self.handle.sources().wait_until_closed(inputs_deadline);
         let mut is_drained = self.handle.lanes().stop(deadline);
         self.writer.stop_gracefully();

@@ -125,9 +125,26 @@ impl Actor for Reporter {
             tracing::error!("no summaries of shed lines will be written: {error}");
         }
     }
+}
 
-    fn stopped(&mut self, _: &mut Context<Self>) {
-        self.write_summary();
+/// Writes the last summary, and stops when the dams have it.
+pub(crate) struct Finish(bool);
+
+impl Finish {
+    pub(crate) const FIRST: Self = Self(false);
+}
+
+impl Handler<Finish> for Reporter {
+    type Reply = ();
+
+    fn handle(&mut self, Finish(is_written): Finish, cx: &mut Context<Self>) {
+        if !is_written {
+            self.write_summary();
+        }
+        // The second one is handled when the outbox is empty.
+        if is_written || cx.actor_ref().try_tell(Finish(true)).is_err() {
+            cx.stop();
+        }
     }
 }
 

@@ -188,10 +188,24 @@ impl Handler<ConnectionEvent> for StreamSource {
             }
             Event::Closed(_) => {
                 self.intake.end(received_now_ns());
-                cx.stop();
+                // Handled when the outbox is empty: a stop of the server waits for the source, then stops the dams.
+                if cx.actor_ref().try_tell(Finish).is_err() {
+                    cx.stop();
+                }
             }
             // Only a layer writes, and little.
             Event::Pressure(_) | Event::Refused(_) => {}
         }
+    }
+}
+
+/// The connection is closed, and the dams have all lines.
+struct Finish;
+
+impl Handler<Finish> for StreamSource {
+    type Reply = ();
+
+    fn handle(&mut self, _: Finish, cx: &mut Context<Self>) {
+        cx.stop();
     }
 }
