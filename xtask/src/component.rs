@@ -4,6 +4,7 @@
 //! an environment of their own below the user's cache folder.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,6 +23,8 @@ pub(crate) struct Component {
     pub(crate) packages: &'static [&'static str],
     /// The environment of Python that its packages are installed in; `None` if they are Debian's.
     pub(crate) environment: Option<&'static str>,
+    /// A Debian package that is unpacked instead of installed, because it conflicts with another one.
+    pub(crate) unpacked: Option<Unpacked>,
     /// The tests and measurements that need it.
     pub(crate) needed_by: &'static str,
 }
@@ -39,6 +42,7 @@ pub(crate) const BEAM: Component = Component {
     ],
     packages: &["erlang-base", "erlang-crypto"],
     environment: None,
+    unpacked: None,
     needed_by: "peers/beam",
 };
 
@@ -139,12 +143,65 @@ pub(crate) const MOTO: Component = Component {
         "PyYAML",
     ],
     environment: Some("freeboard/moto"),
+    unpacked: None,
     needed_by: "the tests of archives in crates/stream and apps/lab",
 };
 
+/// rsyslog, which forwards to our log server in tests, and is measured beside it.
+pub(crate) const RSYSLOG: Component = Component::new(
+    "rsyslog",
+    &["rsyslogd"],
+    &["rsyslog"],
+    "the tests of `freeboard logd`, and `cargo xtask peers logd`",
+);
+
+/// syslog-ng and its load generator. Debian has one of it and rsyslog installed.
+pub(crate) const SYSLOG_NG: Component = Component {
+    name: "syslog-ng",
+    programs: &["syslog-ng", "loggen"],
+    probe: &[],
+    packages: &[
+        "libcap2",
+        "libglib2.0-0",
+        "libivykis0",
+        "libjson-c5",
+        "libnet1",
+        "libpcre3",
+        "libwrap0",
+    ],
+    environment: None,
+    unpacked: Some(Unpacked {
+        package: "syslog-ng-core",
+        folder: "freeboard/syslog-ng",
+        scripts: &[
+            (
+                "syslog-ng",
+                r#"exec "$root/sbin/syslog-ng" --module-path="$(echo "$root"/lib/syslog-ng/[0-9]*)" "$@""#,
+            ),
+            ("loggen", r#"exec "$root/bin/loggen" "$@""#),
+        ],
+        variables: r#"export SYSLOGNG_PREFIX="$root" LD_LIBRARY_PATH="$root/lib/syslog-ng""#,
+    }),
+    needed_by: "`cargo xtask peers logd`",
+};
+
+/// How a Debian package is used without being installed.
+#[derive(Debug)]
+pub(crate) struct Unpacked {
+    /// Its name; the packages that it depends on are installed.
+    package: &'static str,
+    /// Below the user's cache folder.
+    folder: &'static str,
+    /// Scripts that start its programs: name and last line. `$root` is where its `/usr` is.
+    scripts: &'static [(&'static str, &'static str)],
+    /// The line before.
+    variables: &'static str,
+}
+
 /// The components of `cargo xtask test`.
-pub(crate) const NEEDED_BY_TESTS: &[&Component] =
-    &[&BEAM, &CHROMIUM, &MARIADB, &MOTO, &RABBITMQ, &REDIS];
+pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[
+    &BEAM, &CHROMIUM, &MARIADB, &MOTO, &RABBITMQ, &REDIS, &RSYSLOG,
+];
 
 /// Whether a component can be used, and if not, why.
 #[derive(Debug, PartialEq, Eq)]
@@ -167,16 +224,20 @@ impl Component {
             probe: &[],
             packages,
             environment: None,
+            unpacked: None,
             needed_by,
         }
     }
 
     fn is_present(&self) -> bool {
-        let is_found = |program: &&str| {
-            let own = self.folder().map(|it| it.join("bin").join(program));
-            find(program).is_some() || own.is_some_and(|path| is_executable(&path))
-        };
-        self.programs.iter().all(is_found) && self.passes_probe()
+        let mut programs = self.programs.iter();
+        programs.all(|program| self.program(program).is_some()) && self.passes_probe()
+    }
+
+    /// The full path of one of its programs, on the search path or in its own folder.
+    pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
+        let own = self.programs_folder().map(|it| it.join(name));
+        find(name).or(own.filter(|path| is_executable(path)))
     }
 
     fn passes_probe(&self) -> bool {
@@ -232,11 +293,17 @@ impl Component {
         let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
         let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(home).unwrap_or_else(env::temp_dir);
-        self.environment.map(|name| cache.join(name))
+        let name = self.unpacked.as_ref().map(|it| it.folder);
+        self.environment.or(name).map(|name| cache.join(name))
+    }
+
+    /// The folder of its programs, if it has one of its own.
+    pub(crate) fn programs_folder(&self) -> Option<PathBuf> {
+        self.folder().map(|folder| folder.join("bin"))
     }
 
     fn install(&self) -> Result<()> {
-        if let Some(folder) = self.folder() {
+        if let (Some(folder), Some(_)) = (self.folder(), self.environment) {
             let create = || run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
             if create().is_err() {
                 // Debian's Python has no environments without this package.
@@ -251,14 +318,50 @@ impl Component {
             let mut pip = Command::new(folder.join("bin/pip"));
             return run(pip.args(["install", "--quiet"]).args(self.packages));
         }
-        let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+        // A package that conflicts with an installed one must not replace it.
+        let options = ["--yes", "--no-remove", "--no-install-recommends"];
+        let mut arguments = vec!["install"];
+        arguments.extend(options);
         arguments.extend(self.packages);
         // The package lists of a fresh container are empty or old: refresh them only when needed.
-        if apt_get(&arguments).is_ok() {
-            return Ok(());
+        if apt_get(&arguments).is_err() {
+            apt_get(&["update"])?;
+            apt_get(&arguments)?;
         }
-        apt_get(&["update"])?;
-        apt_get(&arguments)
+        match (&self.unpacked, self.folder()) {
+            (Some(unpacked), Some(folder)) => unpacked.unpack(&folder),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Unpacked {
+    fn unpack(&self, folder: &Path) -> Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        let programs = folder.join("bin");
+        fs::create_dir_all(&programs)?;
+        let mut download = Command::new("apt-get");
+        run(download
+            .arg("download")
+            .arg(self.package)
+            .current_dir(folder))?;
+        let is_package = |path: &PathBuf| path.extension().is_some_and(|it| it == "deb");
+        let mut files = fs::read_dir(folder)?.map_while(|it| Some(it.ok()?.path()));
+        let package = files.find(is_package).context("nothing was downloaded")?;
+        run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder))?;
+        fs::remove_file(package)?;
+        let root = folder.join("usr");
+        for (name, last) in self.scripts {
+            let path = programs.join(name);
+            let text = format!(
+                "#!/bin/sh\nroot='{}'\n{}\n{last}\n",
+                root.display(),
+                self.variables
+            );
+            fs::write(&path, text)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(())
     }
 }
 
@@ -324,6 +427,7 @@ mod tests {
             probe: &["sh", "-c", "exit 0"],
             packages: &["dash"],
             environment: None,
+            unpacked: None,
             needed_by: "this test",
         };
         assert_eq!(shell.provide(), Availability::Present);

@@ -22,6 +22,10 @@ const STRESS_SEEDS: u32 = 1_000;
 const KILLS: u32 = 10_000;
 /// Notifications of the fetcher while its servers and services are killed.
 const NOTIFICATIONS: u32 = 100_000;
+/// Kills of a log server in the middle of a flood.
+const LOGD_KILLS: u32 = 1_000;
+/// Lines of each of the 20 senders of a log server's overload.
+const LOGD_LINES: u32 = 1_000_000;
 
 /// Kills of the key-value store under load.
 const KVS_KILLS: u32 = 1_000;
@@ -65,6 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             repeated_tests(&property, seed, options.cases).run(&root)?;
             fetcher_kills(seed).run(&root)?;
             kvs_kills(seed).run(&root)?;
+            logd_kills(seed).run(&root)?;
         }
         // loom is deterministic: a second pass would repeat the first.
         if round == 1 {
@@ -111,6 +116,15 @@ fn kvs_kills(seed: u64) -> Cargo {
         .with_arguments(["-p", "freeboard-kvs", "--test", "it", "kills"])
         .with_variable("FREEBOARD_SEED", seed.to_string())
         .with_variable("FREEBOARD_KVS_KILLS", KVS_KILLS.to_string())
+}
+
+fn logd_kills(seed: u64) -> Cargo {
+    Cargo::new(["test", "--release"])
+        .with_arguments(["-p", "freeboard-lab", "--test", "logd_kills"])
+        .with_arguments(["--", "--include-ignored"])
+        .with_variable("FREEBOARD_SEED", seed.to_string())
+        .with_variable("FREEBOARD_LOGD_KILLS", LOGD_KILLS.to_string())
+        .with_variable("FREEBOARD_LOGD_LINES", LOGD_LINES.to_string())
 }
 
 fn seed() -> Result<u64> {

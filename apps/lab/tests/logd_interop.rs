@@ -58,7 +58,7 @@ fn check_forwarding(options: &str) {
     let line: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(
         (&line["severity"], &line["facility"]),
-        (&"info".into(), &"user".into())
+        (&"info".into(), &1.into())
     );
 }
 

@@ -45,6 +45,9 @@ const NAP: Duration = Duration::from_micros(200);
 /// Lines that have not come so long after the last one are lost.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The longest time that is told apart.
+const TIME_NS_MAX: u64 = 600_000_000_000;
+
 /// What the loader does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -84,7 +87,7 @@ pub fn run(kind: Kind, work: LogWork, units: u64, program: &Path) -> Result<Outc
         Load::Loggen => loggen(&target, time),
     });
     let mut found = Found::default();
-    let mut times: Histogram<u64> = Histogram::new(3)?;
+    let mut times: Histogram<u64> = Histogram::new_with_bounds(1, TIME_NS_MAX, 3)?;
     let mut sent = None;
     let mut loader = Some(loader);
     let mut last = Instant::now();

@@ -127,6 +127,29 @@ const GOALS: &[(&str, Goal)] = &[
         },
     ),
     ("10 x, goodput / capacity", Goal::AtLeast(0.9)),
+    ("TCP, cached", TWICE_RSYSLOG),
+    ("TCP, cached", TWICE_SYSLOG_NG),
+    ("TCP, durable", TWICE_RSYSLOG),
+    ("TCP, durable", TWICE_SYSLOG_NG),
+    ("Unix, cached", TWICE_RSYSLOG),
+    ("Unix, cached", TWICE_SYSLOG_NG),
+    ("Unix, durable", TWICE_RSYSLOG),
+    ("Unix, durable", TWICE_SYSLOG_NG),
+    ("TCP, cached, CPU", NO_MORE_THAN_RSYSLOG),
+    ("TCP, cached, CPU", NO_MORE_THAN_SYSLOG_NG),
+    ("TCP, durable, CPU", NO_MORE_THAN_RSYSLOG),
+    ("TCP, durable, CPU", NO_MORE_THAN_SYSLOG_NG),
+    ("Unix, durable, CPU", NO_MORE_THAN_RSYSLOG),
+    ("Unix, durable, CPU", NO_MORE_THAN_SYSLOG_NG),
+    ("at rest, durable, CPU", NO_MORE_THAN_RSYSLOG),
+    ("at rest, durable, CPU", NO_MORE_THAN_SYSLOG_NG),
+    ("TCP, cached, lost", Goal::AtMost(0.0)),
+    ("TCP, durable, lost", Goal::AtMost(0.0)),
+    ("Unix, cached, lost", Goal::AtMost(0.0)),
+    ("Unix, durable, lost", Goal::AtMost(0.0)),
+    ("TCP by loggen, lost", Goal::AtMost(0.0)),
+    ("at rest, UDP, lost", Goal::AtMost(0.0)),
+    ("quiet client, p99", Goal::AtMost(10_000.0)),
     ("10 k, 10/s, throughput", Goal::AtLeast(0.99)),
     ("10 k, 10/s, watcher's CPU", Goal::AtMost(1.0)),
     ("10 k, 1/s, throughput", Goal::AtLeast(0.99)),
@@ -136,6 +159,16 @@ const GOALS: &[(&str, Goal)] = &[
 /// Memory of commands that wait for a stalled server: 4 connections have 10,000 of credit each.
 const STALLED_MIB_MAX: f64 = 64.0;
 
+const TWICE_RSYSLOG: Goal = Goal::TimesPeer {
+    peer: "rsyslog",
+    factor: 2.0,
+};
+const TWICE_SYSLOG_NG: Goal = Goal::TimesPeer {
+    peer: "syslog-ng",
+    factor: 2.0,
+};
+const NO_MORE_THAN_RSYSLOG: Goal = Goal::NoWorseThan("rsyslog");
+const NO_MORE_THAN_SYSLOG_NG: Goal = Goal::NoWorseThan("syslog-ng");
 const NEAR_REDIS_BENCHMARK: Goal = Goal::TimesPeer {
     peer: "redis-benchmark",
     factor: 0.9,

@@ -5,6 +5,8 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
+use crate::component;
+
 use super::peer::Host;
 
 /// The machine and the versions of the tools.
@@ -107,6 +109,19 @@ fn version(host: Host) -> Option<(&'static str, String)> {
             "Redis",
             said_by("dpkg-query", &["-Wf${Version}", "redis-tools"]),
         )),
+        Host::Rsyslog => Some((
+            "rsyslog",
+            said_by("dpkg-query", &["-Wf${Version}", "rsyslog"]),
+        )),
+        // It may be unpacked and not installed.
+        Host::SyslogNg => component::SYSLOG_NG.program("syslog-ng").map(|program| {
+            let text = said_by(&program.to_string_lossy(), &["--version"]);
+            let line = text.lines().next().unwrap_or_default();
+            (
+                "syslog-ng",
+                line.trim_start_matches("syslog-ng ").to_owned(),
+            )
+        }),
         Host::Beam => Some(("BEAM", format!("OTP {}", otp_version()))),
         Host::Go | Host::GoServer => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
         Host::Jvm => {

@@ -19,6 +19,8 @@ const TELLING_FIELDS: &[(&str, &str, &str)] = &[
     ("watched_ratio", "watched ", " of that"),
     ("watcher_percent", "watcher ", " % CPU"),
     ("readings_per_s", "", " readings/s"),
+    ("rss_peak_mb", "", " MB at most"),
+    ("lost", "lost ", ""),
 ];
 
 /// One run's result, or why there is none.

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Log,
     /// The disk itself.
     Disk,
-    /// An HTTP server.
+    /// An HTTP server, or a log server.
     Server,
     /// A TCP proxy.
     Proxy,
@@ -48,6 +48,10 @@ pub(crate) enum Host {
     Haproxy,
     /// Started and read by the program of the peers in Rust.
     RedisBenchmark,
+    /// Started by the program of the peers in Rust.
+    Rsyslog,
+    /// Started by the program of the peers in Rust.
+    SyslogNg,
 }
 
 /// One runtime, channel or ring.
@@ -111,4 +115,6 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("axum", Kind::Server, Host::Rust),
     Peer::new("axum-untuned", Kind::Server, Host::Rust),
     Peer::new("axum-freeboard", Kind::Server, Host::Rust),
+    Peer::new("rsyslog", Kind::Server, Host::Rsyslog),
+    Peer::new("syslog-ng", Kind::Server, Host::SyslogNg),
 ];

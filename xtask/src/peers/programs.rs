@@ -1,5 +1,6 @@
 //! The programs of the peers: built before a run, called once a measurement.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,6 +40,8 @@ impl Programs {
             Host::Haproxy,
             Host::RedisBenchmark,
             Host::GoServer,
+            Host::Rsyslog,
+            Host::SyslogNg,
         ];
         let by_go = [Host::Go, Host::GoServer];
         if by_rust.iter().any(|host| hosts.contains(host)) {
@@ -57,6 +60,8 @@ impl Programs {
             (Host::Nginx, &component::NGINX),
             (Host::Haproxy, &component::HAPROXY),
             (Host::RedisBenchmark, &component::REDIS_BENCHMARK),
+            (Host::Rsyslog, &component::RSYSLOG),
+            (Host::SyslogNg, &component::SYSLOG_NG),
         ];
         let provided = provided
             .into_iter()
@@ -75,7 +80,12 @@ impl Programs {
     pub(crate) fn command(&self, peer: &Peer, work: &str, scale: f64) -> Result<Command, String> {
         let command = match peer.host {
             Host::Rust => self.rust_command(peer, work, scale),
-            Host::Fio | Host::Nginx | Host::Haproxy | Host::RedisBenchmark => {
+            Host::Fio
+            | Host::Nginx
+            | Host::Haproxy
+            | Host::RedisBenchmark
+            | Host::Rsyslog
+            | Host::SyslogNg => {
                 let (_, provided) = self
                     .provided
                     .iter()
@@ -102,6 +112,14 @@ impl Programs {
         command.args([peer.name, work, "--scale", &scale.to_string()]);
         if let Some(lab) = &self.lab {
             command.arg("--program").arg(lab);
+        }
+        // Only the log servers' suite calls programs of this folder.
+        if let (Some(folder), Some(path)) =
+            (component::SYSLOG_NG.programs_folder(), env::var_os("PATH"))
+        {
+            let folders = env::split_paths(&path).chain([folder]);
+            // A folder whose name has a colon cannot be added; the program then says what is missing.
+            command.env("PATH", env::join_paths(folders).unwrap_or(path));
         }
         command
     }

@@ -34,7 +34,7 @@ impl Suite {
 /// All suites.
 pub(crate) const SUITES: &[&Suite] = &[
     &MESSAGING, &FLOOD, &BALANCE, &RING, &BLOCKING, &STREAMS, &HTTP, &READINESS, &PROXY, &REDIS,
-    &FETCH, &BOARD, &GOODPUT,
+    &FETCH, &BOARD, &GOODPUT, &LOGD,
 ];
 
 /// The peers of which the best is compared with ours.
@@ -525,6 +525,84 @@ pub(crate) const GOODPUT: Suite = Suite {
     components: &[],
     needs_lab: false,
 };
+
+/// Log servers that write each line to the disk. Cached: written without a sync; durable: a sync for a group of lines.
+/// `peers/rust/src/logd/servers.rs` has their settings and why these are equal. Flat out, the loader always has more
+/// lines than are taken; `rest` is 20,000 lines/s; a quiet client sends 1,000 lines/s beside one of 100,000.
+pub(crate) const LOGD: Suite = Suite {
+    name: "logd",
+    about: "Log servers on TCP, UDP and Unix sockets: lines/s, CPU, memory, lost lines, p99",
+    peers: &["freeboard", "rsyslog", "syslog-ng"],
+    rivals: Rivals {
+        title: "best log server",
+        kinds: &[Kind::Server],
+    },
+    figures: &[
+        lines_per_second("TCP, cached", "logd_tcp"),
+        lines_per_second("TCP, durable", "logd_tcp_durable"),
+        lines_per_second("Unix, cached", "logd_unix"),
+        lines_per_second("Unix, durable", "logd_unix_durable"),
+        lines_per_second("UDP, cached", "logd_udp"),
+        lines_per_second("TCP by loggen, cached", "logd_loggen"),
+        line_processor("TCP, cached, CPU", "logd_tcp"),
+        line_processor("TCP, durable, CPU", "logd_tcp_durable"),
+        line_processor("Unix, cached, CPU", "logd_unix"),
+        line_processor("Unix, durable, CPU", "logd_unix_durable"),
+        line_processor("UDP, cached, CPU", "logd_udp"),
+        line_processor("TCP by loggen, CPU", "logd_loggen"),
+        line_processor("at rest, cached, CPU", "logd_rest"),
+        line_processor("at rest, durable, CPU", "logd_rest_durable"),
+        line_memory("TCP, cached, memory", "logd_tcp"),
+        line_memory("TCP, durable, memory", "logd_tcp_durable"),
+        line_memory("Unix, durable, memory", "logd_unix_durable"),
+        line_memory("at rest, durable, memory", "logd_rest_durable"),
+        lost("TCP, cached, lost", "logd_tcp"),
+        lost("TCP, durable, lost", "logd_tcp_durable"),
+        lost("Unix, cached, lost", "logd_unix"),
+        lost("Unix, durable, lost", "logd_unix_durable"),
+        lost("TCP by loggen, lost", "logd_loggen"),
+        Figure::lower(
+            "UDP, cached, lost",
+            "logd_udp",
+            "% of lines",
+            "lost_percent",
+        ),
+        lost("at rest, UDP, lost", "logd_rest_udp"),
+        Figure::p50("at rest, cached, p50", "logd_rest"),
+        Figure::p99("at rest, cached, p99", "logd_rest"),
+        Figure::p50("at rest, durable, p50", "logd_rest_durable"),
+        Figure::p99("at rest, durable, p99", "logd_rest_durable"),
+        Figure::p99("at rest, Unix, durable, p99", "logd_rest_unix"),
+        Figure::p99("at rest, UDP, durable, p99", "logd_rest_udp"),
+        Figure::p50("quiet client, p50", "logd_quiet"),
+        Figure::p99("quiet client, p99", "logd_quiet"),
+        Figure::lower(
+            "TCP, cached, loader's CPU",
+            "logd_tcp",
+            "us/line",
+            "loader_cpu_us",
+        ),
+    ],
+    components: &[&component::SYSLOG_NG],
+    needs_lab: true,
+};
+
+const fn lines_per_second(label: &'static str, work: &'static str) -> Figure {
+    Figure::higher(label, work, "lines/s", "qps")
+}
+
+/// Processor time of a line in all threads of the server.
+const fn line_processor(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "us/line", "cpu_us")
+}
+
+const fn line_memory(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "MB", "rss_peak_mb")
+}
+
+const fn lost(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "lines", "lost")
+}
 
 const fn goodput(label: &'static str, work: &'static str) -> Figure {
     Figure::higher(label, work, "answers/s", "goodput_per_s")
