@@ -69,7 +69,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             repeated_tests(&property, seed, options.cases).run(&root)?;
             fetcher_kills(seed).run(&root)?;
             kvs_kills(seed).run(&root)?;
-            logd_kills(seed).run(&root)?;
+            logd_kills().run(&root)?;
+            logd_overload().run(&root)?;
         }
         // loom is deterministic: a second pass would repeat the first.
         if round == 1 {
@@ -118,12 +119,15 @@ fn kvs_kills(seed: u64) -> Cargo {
         .with_variable("FREEBOARD_KVS_KILLS", KVS_KILLS.to_string())
 }
 
-fn logd_kills(seed: u64) -> Cargo {
+fn logd_kills() -> Cargo {
     Cargo::new(["test", "--release"])
-        .with_arguments(["-p", "freeboard-lab", "--test", "logd_kills"])
-        .with_arguments(["--", "--include-ignored"])
-        .with_variable("FREEBOARD_SEED", seed.to_string())
+        .with_arguments(["-p", "freeboard-logd", "--test", "it", "kills"])
         .with_variable("FREEBOARD_LOGD_KILLS", LOGD_KILLS.to_string())
+}
+
+fn logd_overload() -> Cargo {
+    Cargo::new(["test", "--release"])
+        .with_arguments(["-p", "freeboard-lab", "--test", "logd_overload"])
         .with_variable("FREEBOARD_LOGD_LINES", LOGD_LINES.to_string())
 }
 
