@@ -20,5 +20,5 @@ mod traceparent;
 
 pub use deadline::{TimeoutError, grpc_timeout, request_timeout};
 pub use refusal::{RETRY_AFTER_DEFAULT, Refusal};
-pub use service::ActorService;
+pub use service::{ActorService, ServiceFuture};
 pub use traceparent::{TraceParent, TraceParentError};

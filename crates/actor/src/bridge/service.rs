@@ -2,6 +2,8 @@
 
 use std::{
     fmt,
+    future::Future,
+    pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
@@ -9,10 +11,9 @@ use std::{
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
-    ask::AskFuture,
     core_ref::CoreRef,
     error::AskError,
-    group::Group,
+    group::{Group, LimitedAsk},
     receives::Receives,
     reserve::Reservation,
 };
@@ -26,11 +27,12 @@ use crate::{
 /// new sender.
 ///
 /// While the lane is full the service is pending, whatever the lane's policy is: `tower::load_shed` then refuses at
-/// once, and other callers wait. So a call never fails with [`AskError::Full`] before its deadline. A service whose
+/// once, and other callers wait. So a full lane never fails a call before its deadline. A service whose
 /// actor has terminated is ready, and its calls fail with [`AskError::Closed`].
 ///
 /// The service of a group is ready when any member has capacity. The router chooses where the search begins. While all
 /// members are full, the service waits at each of them; it finds members that a resize adds when it is polled again.
+/// The adaptive limit of a group is not a part of readiness: a call beyond it fails with [`AskError::Full`] at once.
 ///
 /// ```
 /// use freeboard_actor::{Actor, Context, Handler, System};
@@ -230,7 +232,7 @@ impl<A: Actor, M> ActorService<A, M> {
 impl<A: Receives<M>, M: Message> tower_service::Service<M> for ActorService<A, M> {
     type Response = A::Reply;
     type Error = AskError<M>;
-    type Future = AskFuture<A, M, A::Reply>;
+    type Future = ServiceFuture<A, M>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), AskError<M>>> {
         if self.poll_waiting(context).is_ready() {
@@ -253,18 +255,42 @@ impl<A: Receives<M>, M: Message> tower_service::Service<M> for ActorService<A, M
         let timeout = self.timeout.into_iter().chain(of_message).min();
         let grant = self.ready.as_mut().and_then(|it| it.capacity.take());
         let ready = self.ready.take().map(|it| it.member);
-        let member = match &self.to {
-            Target::Actor(actor) => actor.clone(),
-            Target::Group(group) => {
+        let lane = self.lane;
+        let ask = move |member: &ActorRef<A>, msg| {
+            let mut ask = member.ask(msg).lane(lane);
+            if let Some(timeout) = timeout {
+                ask = ask.timeout(timeout);
+            }
+            ask.begin_reserved(grant)
+        };
+        ServiceFuture(match &self.to {
+            Target::Actor(actor) => LimitedAsk::unlimited(ask(actor, msg)),
+            Target::Group(group) => group.limit_ask(lane, msg, |msg| {
                 let member = ready.unwrap_or_else(|| group.any().member().clone());
                 group.count_routed(&member);
-                member
-            }
-        };
-        let mut ask = member.ask(msg).lane(self.lane);
-        if let Some(timeout) = timeout {
-            ask = ask.timeout(timeout);
-        }
-        ask.begin_reserved(grant)
+                ask(&member, msg)
+            }),
+        })
+    }
+}
+
+/// The future of a call of an [`ActorService`].
+#[must_use = "nothing is asked before the future is polled"]
+pub struct ServiceFuture<A: Receives<M>, M: Message>(LimitedAsk<A, M>);
+
+// Nothing in it is pinned, as in an ask's future.
+impl<A: Receives<M>, M: Message> Unpin for ServiceFuture<A, M> {}
+
+impl<A: Receives<M>, M: Message> fmt::Debug for ServiceFuture<A, M> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ServiceFuture")
+    }
+}
+
+impl<A: Receives<M>, M: Message> Future for ServiceFuture<A, M> {
+    type Output = Result<A::Reply, AskError<M>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context)
     }
 }

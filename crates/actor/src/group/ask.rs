@@ -147,16 +147,15 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
     fn into_future(self) -> Self::IntoFuture {
         let delivery = self.route.begin();
         let terms = self.terms.begun(&delivery);
-        let (asking, admitted) = match self.route.admit(self.terms.lane) {
+        let limited = match self.route.admit(self.terms.lane) {
             Ok(admitted) => {
                 let ask = terms.ask(&delivery, self.msg);
-                (Asking::Sent(ask.into_future()), admitted)
+                LimitedAsk::new(ask.into_future(), admitted)
             }
-            Err(Limited) => (Asking::Refused(Some(self.msg)), None),
+            Err(Limited) => LimitedAsk::refused(self.msg),
         };
         GroupAskFuture {
-            asking,
-            admitted,
+            limited,
             delivery,
             terms,
         }
@@ -166,11 +165,63 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
 /// The future of a [`GroupAsk`].
 #[must_use = "nothing is asked before the future is polled"]
 pub struct GroupAskFuture<'g, A: Receives<M>, M: Message> {
+    limited: LimitedAsk<A, M>,
+    delivery: Delivery<'g, A>,
+    terms: Terms,
+}
+
+/// An ask to a member of a group that may have a limit.
+pub(crate) struct LimitedAsk<A: Receives<M>, M: Message> {
     asking: Asking<A, M>,
     /// Until the reply, in a group with a limit.
     admitted: Option<Admitted>,
-    delivery: Delivery<'g, A>,
-    terms: Terms,
+}
+
+impl<A: Receives<M>, M: Message> LimitedAsk<A, M> {
+    /// Of an actor, or of a group without a limit.
+    #[cfg(feature = "tower")]
+    pub(crate) const fn unlimited(ask: AskFuture<A, M, A::Reply>) -> Self {
+        Self::new(ask, None)
+    }
+
+    pub(super) const fn new(ask: AskFuture<A, M, A::Reply>, admitted: Option<Admitted>) -> Self {
+        Self {
+            asking: Asking::Sent(ask),
+            admitted,
+        }
+    }
+
+    /// The group's limit has refused the message.
+    pub(super) const fn refused(msg: M) -> Self {
+        Self {
+            asking: Asking::Refused(Some(msg)),
+            admitted: None,
+        }
+    }
+
+    /// The outcome. Its latency counts for the limit.
+    pub(crate) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<A::Reply, AskError<M>>> {
+        let asking = match &mut self.asking {
+            Asking::Sent(asking) => asking,
+            Asking::Refused(msg) => {
+                let msg = msg.take().expect("polled after its result");
+                return Poll::Ready(Err(AskError::Full(msg)));
+            }
+        };
+        let polled = Pin::new(asking).poll(context);
+        if let Poll::Ready(outcome) = &polled {
+            measure(self.admitted.as_ref(), outcome);
+        }
+        polled
+    }
+
+    /// Whether the mailbox has accepted or refused the message.
+    fn is_settled(&self) -> bool {
+        matches!(&self.asking, Asking::Sent(asking) if asking.is_settled())
+    }
 }
 
 enum Asking<A: Receives<M>, M: Message> {
@@ -184,7 +235,7 @@ impl<A: Receives<M>, M: Message> Unpin for GroupAskFuture<'_, A, M> {}
 
 impl<A: Receives<M>, M: Message> fmt::Debug for GroupAskFuture<'_, A, M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.asking {
+        match &self.limited.asking {
             Asking::Sent(asking) => write!(formatter, "GroupAskFuture({asking:?})"),
             Asking::Refused(_) => formatter.write_str("GroupAskFuture(refused)"),
         }
@@ -197,26 +248,19 @@ impl<A: Receives<M>, M: Message> Future for GroupAskFuture<'_, A, M> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            let asking = match &mut this.asking {
-                Asking::Sent(asking) => asking,
-                Asking::Refused(msg) => {
-                    let msg = msg.take().expect("polled after its result");
-                    return Poll::Ready(Err(AskError::Full(msg)));
-                }
-            };
-            match Pin::new(&mut *asking).poll(context) {
+            match this.limited.poll(context) {
                 Poll::Ready(Err(AskError::Closed(msg))) if this.delivery.pass() => {
                     let ask = this.terms.ask(&this.delivery, msg);
-                    this.asking = Asking::Sent(ask.into_future());
+                    this.limited.asking = Asking::Sent(ask.into_future());
                 }
                 Poll::Ready(outcome) => {
                     this.delivery
-                        .set_accepted(asking.is_settled() && !is_refusal(&outcome));
-                    measure(this.admitted.take().as_ref(), &outcome);
+                        .set_accepted(this.limited.is_settled() && !is_refusal(&outcome));
+                    this.limited.admitted = None;
                     return Poll::Ready(outcome);
                 }
                 Poll::Pending => {
-                    this.delivery.set_accepted(asking.is_settled());
+                    this.delivery.set_accepted(this.limited.is_settled());
                     return Poll::Pending;
                 }
             }

@@ -37,6 +37,8 @@ use std::{fmt, sync::Arc};
 
 use freeboard_meter::{GroupSnapshot, MemberSnapshot};
 
+#[cfg(feature = "tower")]
+use crate::ask::AskFuture;
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
@@ -50,6 +52,8 @@ use members::Membership;
 use resize::Spawner;
 
 pub use any_capacity::SendAny;
+#[cfg(feature = "tower")]
+pub(crate) use ask::LimitedAsk;
 pub use ask::{GroupAsk, GroupAskFuture};
 pub use ask_all::{AskAll, AskAllFuture, Replies};
 pub use members::Members;
@@ -186,6 +190,23 @@ impl<A: Actor> Group<A> {
     #[inline]
     pub fn any(&self) -> Route<'_, A> {
         self.choose(None)
+    }
+
+    /// Sends an ask of its member, if the group's limit lets a message of this lane through.
+    #[cfg(feature = "tower")]
+    pub(crate) fn limit_ask<M: Message>(
+        &self,
+        lane: usize,
+        msg: M,
+        ask: impl FnOnce(M) -> AskFuture<A, M, A::Reply>,
+    ) -> LimitedAsk<A, M>
+    where
+        A: Receives<M>,
+    {
+        match self.inner.admit(lane) {
+            Ok(admitted) => LimitedAsk::new(ask(msg), admitted),
+            Err(_) => LimitedAsk::refused(msg),
+        }
     }
 
     /// Counts a message that was sent to this member directly.

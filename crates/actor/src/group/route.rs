@@ -155,13 +155,9 @@ impl<'g, A: Actor> Route<'g, A> {
         self.group.limiter.is_some()
     }
 
-    /// Lets a message of this lane through, if the group has no limit or it is not reached.
+    /// As [`GroupInner::admit`].
     pub(super) fn admit(self, lane: usize) -> Result<Option<Admitted>, Limited> {
-        let Some(limiter) = &self.group.limiter else {
-            return Ok(None);
-        };
-        let deadline_ns = current::inherited_deadline_ns::<A>();
-        limiter.admit(lane, deadline_ns).map(Some).ok_or(Limited)
+        self.group.admit(lane)
     }
 
     /// As [`Route::tell_lane`], in a group with a limit.
@@ -212,6 +208,17 @@ impl<'g, A: Actor> Route<'g, A> {
         A: Receives<M>,
     {
         GroupAsk::new(self, msg)
+    }
+}
+
+impl<A: Actor> GroupInner<A> {
+    /// Lets a message of this lane through, if the group has no limit or it is not reached.
+    pub(super) fn admit(&self, lane: usize) -> Result<Option<Admitted>, Limited> {
+        let Some(limiter) = &self.limiter else {
+            return Ok(None);
+        };
+        let deadline_ns = current::inherited_deadline_ns::<A>();
+        limiter.admit(lane, deadline_ns).map(Some).ok_or(Limited)
     }
 }
 

@@ -48,6 +48,36 @@ impl Scene {
     }
 }
 
+/// Readiness is capacity of a lane; the call checks the limit.
+#[cfg(feature = "tower")]
+#[test]
+fn a_service_of_the_group_has_its_limit() {
+    use tower::{Service, ServiceExt};
+    let scene = scene(2, EIGHT, Supervision::default());
+    let gates: Vec<_> = scene.group.members().iter().map(hold).collect();
+    let mut service = scene.group.service::<u64>();
+    let mut calls: Vec<_> = (0..20)
+        .map(|number| block_on(service.ready()).expect("capacity").call(number))
+        .collect();
+    let polled = calls
+        .iter_mut()
+        .map(|call| poll_once(call, &Arc::default()));
+    let refused = polled.filter(|it| matches!(it, Poll::Ready(Err(AskError::Full(_)))));
+    assert_eq!(refused.count(), 12);
+    assert_eq!(scene.in_flight(), 8);
+    // A call that is given up frees its place at once.
+    drop(calls.swap_remove(0));
+    assert_eq!(scene.in_flight(), 7);
+    for gate in gates {
+        gate.open();
+    }
+    drop(calls);
+    scene.check_none_in_flight();
+    assert_eq!(block_on(service.oneshot(7)), Ok(7));
+    scene.check_none_in_flight();
+    assert_eq!(scene.group.snapshot().limited, Some(12));
+}
+
 #[test]
 fn urgent_messages_are_refused_last() {
     let scene = scene(1, EIGHT, Supervision::default());

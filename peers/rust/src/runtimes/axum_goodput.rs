@@ -5,8 +5,9 @@
 //! that takes a processor. A handler that computes in its task would hold the runtime's only worker: no other request
 //! would be in flight meanwhile, and the limit would never be reached.
 //!
-//! [`Goodput`] gets the bound of all peers, half a deadline of work. [`Untuned`] and [`WithService`] have a bound that
-//! is not made from the capacity, which a service seldom knows: [`BOUND_UNTUNED`].
+//! [`Goodput`] gets the bound of all peers, half a deadline of work. [`Untuned`] has a bound that is not made from the
+//! capacity, which a service seldom knows: [`BOUND_UNTUNED`]. The limit of [`WithService`] follows the latency of the
+//! requests.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ use tower::{ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, load_shed:
 
 use crate::goodput::{Answer, Service, Work};
 
-use super::tokio_runtime::start_one;
+use super::{freeboard_goodput::adaptive_limit, tokio_runtime::start_one};
 
 /// Requests of 200 us for four deadlines.
 const BOUND_UNTUNED: usize = 1_000;
@@ -94,6 +95,7 @@ impl Service for Untuned {
     }
 }
 
+#[derive(Clone)]
 struct Server(Work);
 
 /// A request, with the time that its client waits.
@@ -109,7 +111,7 @@ impl Handler<Handle> for Server {
     }
 }
 
-/// LoadShed and an actor's service, with deadlines, and a lane that sheds by age.
+/// LoadShed and the service of a group of one, with deadlines, and an adaptive limit of the requests in flight.
 pub struct WithService {
     routes: Router,
     runtime: Runtime,
@@ -119,13 +121,13 @@ pub struct WithService {
 impl Service for WithService {
     fn start(work: Work, _bound: usize) -> Result<Self> {
         let system = System::builder().workers(1).build()?;
-        let shedding = Overload::CoDel {
-            target: Duration::from_millis(10),
-            interval: Duration::from_millis(50),
-        };
-        let lane = LaneConfig::bounded(BOUND_UNTUNED).overload(shedding);
-        let server = system.spawn_once(SpawnOptions::new().lane(lane), Server(work))?;
-        let service = server.service().timeout_by(|it: &Handle| it.0);
+        let member = SpawnOptions::new().lane(LaneConfig::bounded(BOUND_UNTUNED));
+        let options = GroupOptions::new(1)
+            .member(member)
+            .adaptive(adaptive_limit());
+        let server = Server(work);
+        let group = system.spawn_group(options, move |_| server.clone())?;
+        let service = group.service().timeout_by(|it: &Handle| it.0);
         let service = service
             .map_err(Refusal::from)
             .map_request(|it: Request<Body>| Handle(it.extensions().get().copied()))

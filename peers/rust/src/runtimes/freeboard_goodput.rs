@@ -82,6 +82,16 @@ impl<K: Kept> Service for Goodput<K> {
     }
 }
 
+/// It knows neither the capacity nor the deadline.
+pub(super) fn adaptive_limit() -> AdaptiveLimit {
+    AdaptiveLimit {
+        // Some milliseconds of work: the service goes on while the clients' thread does not run.
+        min: 16,
+        window: Duration::from_millis(10),
+        ..AdaptiveLimit::default()
+    }
+}
+
 /// A group of one, with a limit of the requests in flight that adapts to their latency.
 pub struct Adaptive {
     servers: Group<Server>,
@@ -91,14 +101,8 @@ pub struct Adaptive {
 impl Service for Adaptive {
     fn start(work: Work, _bound: usize) -> Result<Self> {
         let system = System::builder().workers(1).build()?;
-        let limit = AdaptiveLimit {
-            // Some milliseconds of work: the service goes on while the clients' thread does not run.
-            min: 16,
-            window: Duration::from_millis(10),
-            ..AdaptiveLimit::default()
-        };
         let server = Server(work);
-        let options = GroupOptions::new(1).adaptive(limit);
+        let options = GroupOptions::new(1).adaptive(adaptive_limit());
         let servers = system.spawn_group(options, move |_| server.clone())?;
         Ok(Self {
             servers,
