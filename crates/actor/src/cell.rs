@@ -259,3 +259,23 @@ impl<A: Actor> Clone for WeakCell<A> {
         }
     }
 }
+
+#[cfg(all(test, target_pointer_width = "64", not(loom)))]
+mod tests {
+    use super::*;
+
+    #[expect(dead_code, reason = "its size counts")]
+    struct Small(u64);
+
+    impl Actor for Small {}
+
+    /// A million idle actors are a promise; all features are part of it.
+    #[test]
+    fn a_small_actor_takes_seven_cache_lines() {
+        assert!(
+            size_of::<Cell<Small>>() <= 7 * 64,
+            "{}",
+            size_of::<Cell<Small>>()
+        );
+    }
+}

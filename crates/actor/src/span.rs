@@ -10,8 +10,9 @@
 use crate::catch_panic;
 use crate::core::Core;
 
+/// Boxed, so that an actor needs 8 bytes for that of its suspended future, and no allocation while nobody records spans.
 #[cfg(feature = "spans")]
-pub(crate) struct HandleSpan(tracing::Span);
+pub(crate) struct HandleSpan(Option<Box<tracing::Span>>);
 
 #[cfg(not(feature = "spans"))]
 pub(crate) struct HandleSpan;
@@ -19,7 +20,7 @@ pub(crate) struct HandleSpan;
 #[cfg(feature = "spans")]
 impl HandleSpan {
     pub(crate) const fn none() -> Self {
-        Self(tracing::Span::none())
+        Self(None)
     }
 
     /// The span of one message; a notice has no lane.
@@ -29,7 +30,7 @@ impl HandleSpan {
         lane: Option<usize>,
         sender: &SenderSpan,
     ) -> Self {
-        Self(tracing::debug_span!(
+        let span = tracing::debug_span!(
             target: "freeboard_actor",
             parent: sender.0.as_ref().and_then(|span| span.id()),
             "handle",
@@ -38,19 +39,21 @@ impl HandleSpan {
             actor_type = core.type_name(),
             message_type = message_type(),
             lane,
-        ))
+        );
+        Self((!span.is_disabled()).then(|| Box::new(span)))
     }
 
     /// Enters the span on this thread until the guard is dropped.
     pub(crate) fn enter(&self) -> EnteredSpan<'_> {
-        EnteredSpan(catch_panic::call(|| self.0.enter()))
+        let span = self.0.as_deref();
+        EnteredSpan(span.and_then(|span| catch_panic::call(|| span.enter())))
     }
 }
 
 #[cfg(feature = "spans")]
 impl Drop for HandleSpan {
     fn drop(&mut self) {
-        catch_panic::drop(std::mem::replace(&mut self.0, tracing::Span::none()));
+        catch_panic::drop(self.0.take());
     }
 }
 
