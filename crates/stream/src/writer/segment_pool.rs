@@ -168,8 +168,26 @@ impl SegmentPool {
     }
 
     /// The file of segment `number`, of `bytes` bytes at least. Waits for it if it is being prepared, and prepares it
-    /// here if it is not.
+    /// here if it is not. If the disk is full, it removes what retention would remove once this segment is begun.
     pub(super) fn take(&self, number: u64, bytes: u64) -> io::Result<Prepared> {
+        loop {
+            match self.take_once(number, bytes) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::StorageFull
+                        && self.make_space(self.segment_bytes) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Removes the oldest segment if retention would once `more` bytes are added. Returns whether it did. The first file
+    /// that it removes is kept to be used again.
+    fn make_space(&self, more: u64) -> bool {
+        let state = self.wait_idle();
+        self.retire_due(&state, more) && self.make_ready(state, true).is_none()
+    }
+
+    fn take_once(&self, number: u64, bytes: u64) -> io::Result<Prepared> {
         let mut state = self.lock();
         while state.activity == Activity::Preparing {
             state = self.wait(state, None);
@@ -280,7 +298,7 @@ impl SegmentPool {
     /// that is open for moments only would otherwise never get to it.
     pub(super) fn clear(&self) -> io::Result<()> {
         let mut state = self.wait_idle();
-        while !state.is_stuck && self.retire_due(&state) {
+        while !state.is_stuck && self.retire_due(&state, 0) {
             state.wanted = None;
             if let Some(Trouble::Retire(error)) = self.make_ready(state, true) {
                 return Err(error);
@@ -355,7 +373,7 @@ impl SegmentPool {
         let check = self.retention.age.map(|_| AGE_CHECK);
         let mut state = self.lock();
         while state.mode != Mode::Stopping {
-            let is_retired = !state.is_stuck && self.retire_due(&state);
+            let is_retired = !state.is_stuck && self.retire_due(&state, 0);
             let is_tended = !state.unindexed.is_empty() || !state.unsynced.is_empty();
             if state.mode == Mode::Resting || !is_retired && state.wanted.is_none() && !is_tended {
                 state = self.wait(state, check);
@@ -453,8 +471,8 @@ impl SegmentPool {
         )
     }
 
-    /// Whether the oldest segment must be removed.
-    fn retire_due(&self, state: &State) -> bool {
+    /// Whether the oldest segment must be removed when the stream takes `more` bytes than now.
+    fn retire_due(&self, state: &State, more: u64) -> bool {
         let Some(oldest) = state.finished.front() else {
             return false;
         };
@@ -465,7 +483,7 @@ impl SegmentPool {
         if oldest.last_record >= self.durable().min(marked) {
             return false;
         }
-        let bytes = state.bytes() + self.segment_bytes;
+        let bytes = state.bytes() + self.segment_bytes + more;
         let is_too_much = self.retention.bytes.is_some_and(|limit| bytes > limit);
         let is_too_old = self.retention.age.is_some_and(|age| {
             let now_ns = time_ns();

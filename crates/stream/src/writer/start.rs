@@ -146,7 +146,11 @@ fn start(
             let reserve = || {
                 let file = SegmentFile::open(storage.as_ref(), &segment_name(number), access)?;
                 let bytes = options.segment_size().max(offset);
-                file.file().resize(bytes)?;
+                let bytes = match file.file().resize(bytes) {
+                    // The first record begins a new segment: retention may make space for it.
+                    Err(error) if error.kind() == io::ErrorKind::StorageFull => offset,
+                    resized => resized.map(|()| bytes)?,
+                };
                 file.file().sync()?;
                 Ok((file, bytes))
             };

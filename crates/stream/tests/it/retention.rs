@@ -13,7 +13,7 @@ use freeboard_stream::{
         RetentionMark, SealUnit, SegmentHeader, segment_name, segment_number,
     },
     storage::{
-        Disk, Storage,
+        Access, Disk, Storage,
         simulated::{SimulatedDisk, SimulatedSettings},
     },
     verify,
@@ -224,6 +224,45 @@ fn retention_needs_no_room_on_a_full_disk() {
     fill(&stream, 6);
     disk.set_capacity(Some(0));
     fill(&stream, 20);
+    stream.close().unwrap();
+    let report = verify(&disk, None, &VerifyOptions::default(), &mut |_| {}).unwrap();
+    assert!(report.is_whole(), "{:?}", report.damages);
+}
+
+/// As [`fill`], and fails if a record waits for space in vain.
+fn fill_in_time(stream: &StreamWriter, segments: u64) {
+    for _ in 0..segments * 6 {
+        let mut ticket = stream.append(&[9; 10_000]).unwrap();
+        let outcome = ticket.wait_timeout(Duration::from_secs(60));
+        outcome.expect("there is space").unwrap();
+    }
+}
+
+/// The bytes of all files.
+fn used(disk: &SimulatedDisk) -> u64 {
+    let names = disk.list().unwrap().into_iter();
+    let bytes = |name: String| disk.open(&name, Access::Read)?.bytes();
+    names.map(|name| bytes(name).unwrap_or(0)).sum()
+}
+
+/// The stream may take four segments, and the disk has no space for a fifth.
+#[test]
+fn a_full_disk_loses_the_segments_that_retention_would_remove_next() {
+    let disk = SimulatedDisk::new(SimulatedSettings {
+        capacity_bytes: Some(4 * SEGMENT_BYTES + (32 << 10)),
+        ..SimulatedSettings::default()
+    });
+    let stream = options(segments(4))
+        .open_on(Arc::new(disk.clone()))
+        .unwrap();
+    fill_in_time(&stream, 20);
+    stream.close().unwrap();
+    // Not even the last segment, which was cut when the stream was closed, gets its space again.
+    disk.set_capacity(Some(used(&disk)));
+    let stream = options(segments(3))
+        .open_on(Arc::new(disk.clone()))
+        .unwrap();
+    fill_in_time(&stream, 4);
     stream.close().unwrap();
     let report = verify(&disk, None, &VerifyOptions::default(), &mut |_| {}).unwrap();
     assert!(report.is_whole(), "{:?}", report.damages);
