@@ -203,6 +203,23 @@ impl io::Write for SnapshotWriter {
     }
 }
 
+/// The file of a snapshot that is being written. It is removed if it was not renamed: snapshots that fail must not fill
+/// the disk, whether by an error or by a panic of the caller's code.
+struct Unfinished<'a> {
+    storage: &'a dyn Storage,
+    name: String,
+    is_renamed: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_renamed {
+            // The next opening removes it otherwise.
+            let _ = self.storage.remove(&self.name);
+        }
+    }
+}
+
 /// Writes a snapshot, and removes all but the newest. Returns the record from whose successor on the oldest of those
 /// that are kept needs the stream; 0 while there are fewer than are to be kept.
 pub(crate) fn write_snapshot(
@@ -216,7 +233,12 @@ pub(crate) fn write_snapshot(
     let failed = SnapshotError::io;
     // An attempt that failed may have left it.
     let _ = storage.remove(&unfinished);
-    let file = storage.create(&unfinished, 0, Access::Cached);
+    let mut unfinished = Unfinished {
+        storage,
+        name: unfinished,
+        is_renamed: false,
+    };
+    let file = storage.create(&unfinished.name, 0, Access::Cached);
     let mut writer = SnapshotWriter {
         file: file.map_err(failed("create a snapshot"))?,
         piece: Vec::new(),
@@ -241,7 +263,8 @@ pub(crate) fn write_snapshot(
         header.tag = sealer.snapshot(&header.encode()[..TAG_AT]);
         writer.file.write_at(&[&header.encode()], 0)?;
         writer.file.sync()?;
-        storage.rename(&unfinished, &name)?;
+        storage.rename(&unfinished.name, &name)?;
+        unfinished.is_renamed = true;
         storage.sync_directory()?;
         let kept = sequences(storage)?;
         let (old, kept) = kept.split_at(kept.len().saturating_sub(SNAPSHOTS_KEPT));

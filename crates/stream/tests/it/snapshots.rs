@@ -202,6 +202,9 @@ fn a_damaged_snapshot_is_passed_over_and_old_segments_go() {
             .to_string()
             .contains("the state is locked")
     );
+    let names = stream.storage().list().unwrap();
+    let is_left = |name: &String| name.ends_with(".snapshot.preparing");
+    assert!(!names.iter().any(is_left), "{names:?}");
     eventually("the segments before the older snapshot to go", || {
         stream.snapshot().segments_finished <= 4
     });
