@@ -1,5 +1,7 @@
 //! Where no chunk follows: at the end, or at a gap.
 
+use std::io;
+
 use crate::{
     format::{ALIGNMENT, ChunkHeader},
     scan::{self, Expected, Found, Next},
@@ -92,6 +94,7 @@ impl StreamReader {
     }
 
     /// The first whole chunk of a segment, from `offset` on, that comes after this position and of which `wanted` holds.
+    /// None if the segment was removed meanwhile.
     fn find_in(
         &self,
         number: u64,
@@ -109,13 +112,16 @@ impl StreamReader {
                 && !next.is_after(chunk)
                 && wanted(chunk, next.record)
         };
-        scan::open_segment(self.storage.as_ref(), number, Access::Read)
-            .and_then(|scan| {
+        let found =
+            scan::open_segment(self.storage.as_ref(), number, Access::Read).and_then(|scan| {
                 scan.windowed().find(offset, is_wanted, |chunk, body| {
                     check_chunk(keys, chunk, body).is_ok()
                 })
-            })
-            .map_err(ReadError::io(format!("search segment {number}")))
+            });
+        match found {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => found.map_err(ReadError::io(format!("search segment {number}"))),
+        }
     }
 
     /// Continues after damage, with the next whole chunk; returns the sequence of its first record. At the end of the

@@ -56,11 +56,15 @@ impl StreamReader {
         }
     }
 
-    /// Whether a segment has zeros where its header will be.
+    /// Whether a segment has zeros where its header will be. So has a prepared one that the writer has removed
+    /// meanwhile, when it was closed.
     pub(super) fn is_blank(&self, number: u64) -> Result<bool, ReadError> {
-        scan::open_segment(self.storage.as_ref(), number, Access::Read)
+        match scan::open_segment(self.storage.as_ref(), number, Access::Read)
             .and_then(|scan| scan.is_blank())
-            .map_err(ReadError::io(format!("read segment {number}")))
+        {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+            read => read.map_err(ReadError::io(format!("read segment {number}"))),
+        }
     }
 
     /// Opens a segment, with its keys, which are checked.

@@ -1,13 +1,25 @@
 //! Reading what the writer writes, from anywhere, both ways, along with it and past damage.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    any::Any,
+    fs, io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::support::{StreamMaker, eventually, key};
 use freeboard_stream::{
     MasterKey, ReadError, ReadFrom, ReaderOptions, Record, Retention, StreamOptions,
     format::{ALIGNMENT, Algorithm, SealUnit, segment_name},
     rebuild_index,
-    storage::Disk,
+    storage::{
+        Access, Disk, Storage, StorageFile,
+        simulated::{SimulatedDisk, SimulatedSettings},
+    },
     stream_header,
 };
 use proptest::prelude::*;
@@ -278,6 +290,73 @@ fn what_retention_has_taken_is_gone_by_name() {
         .from(ReadFrom::Sequence(1))
         .open(directory.path());
     assert!(matches!(opened, Err(ReadError::Gone { wanted: 1, .. })));
+}
+
+/// A disk whose second segment is removed just before it is opened again, after so many times.
+#[derive(Debug)]
+struct Vanishing {
+    disk: SimulatedDisk,
+    left: AtomicU64,
+}
+
+impl Storage for Vanishing {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn create(&self, name: &str, bytes: u64, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        self.disk.create(name, bytes, access)
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        if name == segment_name(2) && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.disk.remove(name)?;
+        }
+        self.disk.open(name, access)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_directory()
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
+        self.disk.lock()
+    }
+}
+
+/// A writer that closes the stream removes the file that it has prepared, also while a reader that follows checks it.
+#[test]
+fn a_reader_at_the_end_does_not_fail_when_the_prepared_file_goes() {
+    for opened in 1..=8 {
+        let disk = SimulatedDisk::new(SimulatedSettings::default());
+        let stream = StreamOptions::new()
+            .segment_bytes(64 << 10)
+            .open_on(Arc::new(disk.clone()))
+            .unwrap();
+        stream.append(&payload(1)).unwrap().wait().unwrap();
+        eventually("a segment to be prepared", || {
+            disk.list().unwrap().contains(&segment_name(2))
+        });
+        let disk = disk.kill();
+        drop(stream);
+        let left = AtomicU64::new(opened);
+        let storage = Arc::new(Vanishing { disk, left });
+        let mut reader = ReaderOptions::new().open_on(storage).unwrap();
+        assert_eq!(reader.next_record().unwrap().map(checked), Some(1));
+        for _ in 0..3 {
+            let next = reader.wait_next(Duration::ZERO);
+            let next = next.unwrap_or_else(|error| panic!("opening {opened}: {error}"));
+            assert!(next.is_none());
+        }
+    }
 }
 
 proptest! {
