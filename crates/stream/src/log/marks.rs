@@ -33,7 +33,12 @@ pub(super) fn reserve_pages(
             let what = format!("{name} is a directory");
             return Err(io::Error::new(io::ErrorKind::IsADirectory, what));
         }
-        there => return there,
+        there => {
+            let file = there?;
+            // An attempt that failed may have left it under a name that is not durable yet.
+            storage.sync_directory()?;
+            return Ok(file);
+        }
     }
     let unfinished = format!("{name}{PREPARING}");
     // An attempt that failed may have left it.

@@ -11,7 +11,7 @@ use freeboard_stream::{
     CONSUMERS_MAX, ConsumerError, OpenError, ReaderOptions, Retention, StreamOptions, StreamWriter,
     SyncMode, VerifyOptions,
     format::{ALIGNMENT, POSITIONS, Truncation},
-    storage::simulated::{Fault, SimulatedDisk, SimulatedSettings},
+    storage::simulated::{Fault, Operation, SimulatedDisk, SimulatedSettings},
     verify,
 };
 
@@ -222,6 +222,27 @@ fn a_noted_position_is_never_lost() {
     for_seeds(600, acknowledge);
 }
 
+#[test]
+fn a_position_is_noted_only_when_the_name_of_its_file_is_durable() {
+    for seed in 0..32 {
+        let disk = SimulatedDisk::new(SimulatedSettings {
+            seed,
+            ..SimulatedSettings::default()
+        });
+        let options = StreamOptions::new();
+        let stream = options.open_on(Arc::new(disk.clone())).unwrap();
+        stream.append(b"one").unwrap().wait().unwrap();
+        disk.fail_next(Operation::SyncDirectory, Fault::Io);
+        eventually("the second attempt", || {
+            stream.acknowledge_as("mail", 1).is_ok()
+        });
+        disk.power_off();
+        drop(stream);
+        let stream = options.open_on(Arc::new(disk.reboot())).unwrap();
+        assert_eq!(stream.consumers(), [("mail".to_owned(), 1)], "seed {seed}");
+    }
+}
+
 fn unsynced() -> StreamOptions {
     let (time, bytes) = (Duration::from_secs(3_600), u64::MAX);
     StreamOptions::new()
@@ -333,4 +354,43 @@ fn roll_back(seed: u64) -> Result<(), String> {
 #[test]
 fn a_rollback_ends_at_an_acknowledged_record() {
     for_seeds(600, roll_back);
+}
+
+/// A call of the opening that rolls back fails, and then the power or another call does while it is tried again.
+#[test]
+fn a_rollback_that_fails_at_any_call_ends_at_the_same_record() {
+    for call in 1..=60 {
+        for again in [None, Some(Fault::Io)] {
+            let disk = SimulatedDisk::new(SimulatedSettings {
+                seed: call,
+                is_direct: call % 2 == 0,
+                ..SimulatedSettings::default()
+            });
+            let options = unsynced().rollback_unacknowledged(true);
+            let stream = options.open_on(Arc::new(disk.clone())).unwrap();
+            drop(stream.append_batch(&["one", "two"]).unwrap());
+            assert_eq!(stream.flush(), Ok(2));
+            let mut ticket = stream.append(b"three").unwrap();
+            assert_eq!(ticket.wait_timeout(Duration::from_millis(1)), None);
+            eventually("it to be written", || stream.sequences().written == 3);
+            let mut disk = disk.kill();
+            drop(stream);
+            for second in [call, call / 2 + 1] {
+                match again {
+                    Some(fault) => disk.fail_at(second, fault),
+                    None if second == call => disk.fail_at(second, Fault::Io),
+                    None => disk.power_fails_at(second),
+                }
+                let interrupted = options.open_on(Arc::new(disk.clone()));
+                let next = disk.kill();
+                drop(interrupted);
+                disk = next;
+            }
+            let stream = options.open_on(Arc::new(disk.clone())).unwrap();
+            assert_eq!(stream.sequences().durable, 2, "call {call}, {again:?}");
+            stream.close().unwrap();
+            let report = verify(&disk, None, &VerifyOptions::default(), &mut |_| {}).unwrap();
+            assert!(report.is_whole(), "call {call}: {:?}", report.damages);
+        }
+    }
 }

@@ -10,7 +10,10 @@ use freeboard_stream::{
     DamageKind, OpenError, ReadError, ReaderOptions, StreamOptions, SyncMode, VerifyOptions,
     VerifyReport,
     format::{Algorithm, Truncation, segment_name},
-    storage::simulated::{Fault, SimulatedDisk, SimulatedSettings},
+    storage::{
+        Storage,
+        simulated::{Fault, SimulatedDisk, SimulatedSettings},
+    },
     verify,
 };
 
@@ -76,9 +79,13 @@ fn truncate(
     if let Ok(stream) = &done {
         assert_eq!(stream.sequences().durable, kept);
     }
-    disk.power_off();
+    // After an error the same machine may try again, with what is not durable yet.
+    let next = match dice.one_in(2) {
+        true => disk.kill(),
+        false => disk.reboot(),
+    };
     drop(done);
-    *disk = disk.reboot();
+    *disk = next;
     // The opening that completes it may be interrupted too.
     if dice.one_in(2) {
         disk.power_fails_at(dice.by_magnitude(60));
@@ -168,6 +175,57 @@ fn the_power_or_a_call_fails_at_each_call() {
             }
             let truncated = truncate(&mut disk, &case, &mut records, &mut dice, (call, fault));
             truncated.unwrap_or_else(|reason| panic!("call {call}, {fault:?}: {reason}"));
+        }
+    }
+}
+
+/// A call fails after the truncation was prepared, and the power fails while the next opening completes it.
+#[test]
+fn the_power_fails_while_an_interrupted_truncation_is_completed() {
+    for call in 1..=90 {
+        for second in 1..=60 {
+            let mut dice = Dice::new(7);
+            let case = Case {
+                algorithm: Algorithm::Blake3,
+                segment_bytes: 64 << 10,
+                disk: SimulatedSettings {
+                    seed: call * 100 + second,
+                    ..SimulatedSettings::default()
+                },
+                ..case(call, &mut dice)
+            };
+            let disk = SimulatedDisk::new(case.disk);
+            let mut records = Vec::new();
+            for _ in 0..3 {
+                append(&disk.kill(), &case, &mut records, &mut dice);
+            }
+            let disk = disk.reboot();
+            disk.fail_at(call, Fault::Io);
+            let interrupted = options(&case).open_truncated_on(Arc::new(disk.clone()), 3);
+            let next = disk.kill();
+            drop(interrupted);
+            let names = next.list().unwrap();
+            if !names.iter().any(|name| name == "truncation.pending") {
+                break;
+            }
+            next.power_fails_at(second);
+            drop(options(&case).open_on(Arc::new(next.clone())));
+            let disk = next.reboot();
+            let stream = options(&case).open_on(Arc::new(disk.clone()));
+            let at = format!("call {call}, then {second}");
+            stream
+                .unwrap_or_else(|error| panic!("{at}: {error}"))
+                .close()
+                .unwrap();
+            let found = read(&disk, &case).unwrap_or_else(|error| panic!("{at}: {error}"));
+            assert!(
+                found == records || found == records[..3],
+                "{at}: {} of {} records",
+                found.len(),
+                records.len()
+            );
+            let report = report(&disk, &case);
+            assert!(report.is_whole(), "{at}: {:?}", report.damages);
         }
     }
 }
