@@ -63,6 +63,9 @@ const DUMP_ENTRIES: usize = 4_096;
 /// How often it is checked whether a snapshot is due.
 const SNAPSHOT_CHECK: Duration = Duration::from_millis(50);
 
+/// The longest pause after snapshots that failed; each one is twice as long as the one before.
+const SNAPSHOT_PAUSE_MAX: Duration = Duration::from_secs(60);
+
 /// The options of a store.
 #[derive(Clone, Debug)]
 pub struct KvsOptions {
@@ -194,11 +197,14 @@ impl Kvs {
         self.recovery
     }
 
-    /// Snapshots that could not be written; each is tried again.
-    #[must_use]
-    pub fn snapshot_failures(&self) -> u64 {
+    /// The recovery, and the snapshots that could not be written, each of which is tried again.
+    pub(crate) fn info(&self) -> String {
         // Ordering: Relaxed, a figure.
-        self.snapshot_failures.load(Ordering::Relaxed)
+        let failures = self.snapshot_failures.load(Ordering::Relaxed);
+        let Recovery { snapshot, replayed } = self.recovery;
+        format!(
+            "recovered_snapshot:{snapshot}\r\nrecovered_records:{replayed}\r\nsnapshot_failures:{failures}\r\n"
+        )
     }
 
     pub(crate) fn partition_of(&self, key: &[u8]) -> usize {
@@ -289,16 +295,18 @@ struct Snapshots {
 
 impl Snapshots {
     fn run(&mut self, stopped: &mpsc::Receiver<()>) {
-        while stopped.recv_timeout(SNAPSHOT_CHECK) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let mut pause = SNAPSHOT_CHECK;
+        while stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
             let durable = self.stream.sequences().durable;
             if durable - self.last < self.after {
                 continue;
             }
             match self.write(durable) {
-                Ok(()) => self.last = durable,
+                Ok(()) => (self.last, pause) = (durable, SNAPSHOT_CHECK),
                 Err(_) => {
                     // Ordering: Relaxed, a figure.
                     self.failures.fetch_add(1, Ordering::Relaxed);
+                    pause = SNAPSHOT_PAUSE_MAX.min(2 * pause);
                 }
             }
         }

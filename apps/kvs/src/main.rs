@@ -6,7 +6,8 @@ use std::{
     io::{self, Write as _},
     net::SocketAddr,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, mpsc},
+    thread,
     time::Duration,
 };
 
@@ -14,7 +15,7 @@ use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use clap::Parser;
 use freeboard::prelude::System;
-use freeboard_kvs::{Kvs, KvsOptions, serve};
+use freeboard_kvs::{Kvs, KvsOptions, Recovery, serve};
 use tokio::{net::TcpListener, signal::unix};
 
 const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
@@ -57,31 +58,33 @@ fn main() -> Result<()> {
     let system = System::builder().build()?;
     let store = Kvs::open(&system, &arguments.directory, &options)
         .with_context(|| format!("cannot open {}", arguments.directory.display()))?;
-    let recovery = store.recovery();
+    let Recovery { snapshot, replayed } = store.recovery();
     let store = Arc::new(store);
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(arguments.listen).await;
         let listener = listener.with_context(|| format!("cannot bind {}", arguments.listen))?;
+        let address = listener.local_addr()?;
         writeln!(
             io::stdout(),
-            "listening on {}, snapshot {}, {} records after it",
-            listener.local_addr()?,
-            recovery.snapshot,
-            recovery.replayed
+            "listening on {address}, snapshot {snapshot}, {replayed} records after it"
         )?;
         let mut terminate = unix::signal(unix::SignalKind::terminate())?;
         tokio::select! {
-            served = serve(listener, store.clone()) => served.context("cannot accept"),
-            _ = terminate.recv() => Ok(()),
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            () = serve(listener, store.clone()) => {}
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
         }
+        anyhow::Ok(())
     })?;
     // Ends the connections, which hold the store.
     drop(runtime);
-    if let Ok(store) = Arc::try_unwrap(store) {
-        store.close()?;
-    }
+    // While the disk is full, closing waits.
+    let (done, closed) = mpsc::channel();
+    thread::spawn(move || done.send(Arc::into_inner(store).map_or(Ok(()), Kvs::close)));
+    let closed = closed.recv_timeout(SHUTDOWN_TIME);
+    closed
+        .context("not all changes could be written in time; none of the others was answered")??;
     system.shutdown(SHUTDOWN_TIME);
     Ok(())
 }

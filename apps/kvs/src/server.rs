@@ -2,8 +2,10 @@
 //!
 //! A connection sends all requests of one read to the partitions before it waits for the first reply. So a pipeline costs
 //! about one write to the disk.
+//!
+//! Inline commands, which are lines without lengths, are refused: a web page could have a browser send them.
 
-use std::{io, ops::Bound, sync::Arc};
+use std::{io, ops::Bound, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use freeboard::redis::protocol::{Limits, Parser, Value};
@@ -11,6 +13,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, oneshot},
+    time::{sleep, timeout},
 };
 
 use crate::{Command, Condition, ENTRY_BYTES_MAX, Kvs, RANGE_BYTES_MAX, Reply};
@@ -30,16 +33,26 @@ const OUTPUT_BYTES: usize = 256 << 10;
 /// The bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// A client that reads no reply for so long is disconnected: its replies keep values in memory.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// After a malformed request, so much time is left to read why.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The pause after a connection that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
 /// Serves connections until the future is dropped.
-///
-/// # Errors
-///
-/// That of accepting a connection.
-pub async fn serve(listener: TcpListener, store: Arc<Kvs>) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, store: Arc<Kvs>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let (mut socket, _) = listener.accept().await?;
-        socket.set_nodelay(true)?;
+        let Ok((mut socket, _)) = listener.accept().await else {
+            // There may be too many open files: the connections go on, and some will be closed.
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        // It fails if the client has gone.
+        let _ = socket.set_nodelay(true);
         let Ok(place) = places.clone().try_acquire_owned() else {
             let _ = socket.try_write(b"-ERR max number of clients reached\r\n");
             continue;
@@ -102,7 +115,13 @@ async fn connection(socket: &mut TcpStream, store: &Kvs) -> io::Result<()> {
             while pending.len() < PIPELINE_MAX {
                 match parser.next(&mut unread) {
                     Ok(None) => break,
-                    Ok(Some(request)) => pending.push(dispatch(store, request).await),
+                    Ok(Some(request)) => {
+                        pending.push(dispatch(store, request).await);
+                        // A range may be large, so that it is sent before the next request begins.
+                        if matches!(pending.last(), Some(Pending::Ready(Reply::Values(_)))) {
+                            break;
+                        }
+                    }
                     Err(error) => {
                         pending.push(Pending::error(format!("ERR Protocol error: {error}")));
                         is_broken = true;
@@ -113,18 +132,27 @@ async fn connection(socket: &mut TcpStream, store: &Kvs) -> io::Result<()> {
             for reply in pending {
                 encode(&reply.wait().await, &mut output);
                 if output.len() >= OUTPUT_BYTES {
-                    socket.write_all(&output).await?;
-                    output.clear();
+                    send(socket, &mut output).await?;
                 }
             }
-            socket.write_all(&output).await?;
-            output.clear();
+            send(socket, &mut output).await?;
         }
         if is_broken {
+            // A socket that is closed with unread bytes resets the connection, and the client would lose the reply.
+            socket.shutdown().await?;
+            let rest = async { tokio::io::copy(socket, &mut tokio::io::sink()).await };
+            let _ = timeout(REFUSAL_TIME_MAX, rest).await;
             break;
         }
         input.clear();
     }
+    Ok(())
+}
+
+async fn send(socket: &mut TcpStream, output: &mut Vec<u8>) -> io::Result<()> {
+    timeout(WRITE_TIME_MAX, socket.write_all(output)).await??;
+    output.clear();
+    output.shrink_to(2 * OUTPUT_BYTES);
     Ok(())
 }
 
@@ -145,31 +173,35 @@ async fn dispatch(store: &Kvs, request: Value) -> Pending {
     let on = async |key: &Bytes, command| {
         Pending::One(store.request(store.partition_of(key), command).await)
     };
+    let sum = async |commands: Vec<(usize, Command)>| {
+        let mut replies = Vec::with_capacity(commands.len());
+        for (partition, command) in commands {
+            replies.push(store.request(partition, command).await);
+        }
+        Pending::Sum(replies)
+    };
     match (name.as_str(), &words[words.len().min(1)..]) {
         ("PING", []) => Pending::Ready(Reply::Value("PONG".into())),
         ("PING" | "ECHO", [text]) => Pending::Ready(Reply::Value(text.clone())),
         // Clients ask them when they begin, and go on with an empty answer.
-        ("COMMAND" | "CONFIG", _) => Pending::Ready(Reply::Values(Vec::new())),
-        ("SELECT" | "CLIENT", _) => Pending::Ready(Reply::Ok),
+        ("CONFIG", [_, name]) => Pending::Ready(Reply::Values(vec![name.clone(), Bytes::new()])),
+        ("COMMAND", _) => Pending::Ready(Reply::Values(Vec::new())),
+        ("CLIENT", _) => Pending::Ready(Reply::Ok),
+        ("SELECT", [index]) if index == "0" => Pending::Ready(Reply::Ok),
+        ("SELECT", _) => Pending::error("ERR there is only database 0"),
+        ("INFO", _) => Pending::Ready(Reply::Value(store.info().into())),
         ("GET", [key]) => on(key, Command::Get(key.clone())).await,
         ("SET", [key, value, options @ ..]) => match condition(options) {
             Some(condition) => on(key, Command::Put(key.clone(), value.clone(), condition)).await,
             None => Pending::error("ERR syntax error"),
         },
         ("DEL", keys @ [_, ..]) => {
-            let mut deleted = Vec::with_capacity(keys.len());
-            for key in keys {
-                let command = Command::Delete(key.clone());
-                deleted.push(store.request(store.partition_of(key), command).await);
-            }
-            Pending::Sum(deleted)
+            let delete = |key: &Bytes| (store.partition_of(key), Command::Delete(key.clone()));
+            sum(keys.iter().map(delete).collect()).await
         }
         ("DBSIZE", []) => {
-            let mut counts = Vec::with_capacity(store.partitions());
-            for partition in 0..store.partitions() {
-                counts.push(store.request(partition, Command::Count).await);
-            }
-            Pending::Sum(counts)
+            let count = |partition| (partition, Command::Count);
+            sum((0..store.partitions()).map(count).collect()).await
         }
         ("RANGE", [from, to, limit]) => Pending::Ready(range(store, from, to, limit).await),
         ("GET" | "SET" | "DEL" | "DBSIZE" | "RANGE" | "ECHO", _) => Pending::error(format!(
