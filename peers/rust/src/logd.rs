@@ -31,11 +31,13 @@ use crate::cpu_time;
 use crate::outcome::Outcome;
 pub use load::Transport;
 use load::{LOUD_SENDERS_MAX, Sender, Target, now_ns};
-use output::Found;
+use output::{Found, Output};
 pub use servers::Kind;
 use servers::LogServer;
 
 const SENDERS: u32 = 8;
+/// Of the first line, which is not counted.
+const WARM_UP_SENDER: u32 = 999;
 const REST_LINES_PER_SECOND: u64 = 20_000;
 const QUIET_LINES_PER_SECOND: u64 = 1_000;
 const LOUD_LINES_PER_SECOND: u64 = 100_000;
@@ -79,6 +81,7 @@ pub fn run(kind: Kind, work: LogWork, units: u64, program: &Path) -> Result<Outc
     let mut output = server.output()?;
     let time = Duration::from_millis(units);
     let target = server.target().clone();
+    warm_up(&target, &mut output)?;
     let (begun, server_cpu, our_cpu) = (Instant::now(), server.cpu_seconds()?, cpu_time::used());
     let loader = thread::spawn(move || match work.load {
         Load::Flat(_) => flat(&target, units),
@@ -150,6 +153,22 @@ pub fn run(kind: Kind, work: LogWork, units: u64, program: &Path) -> Result<Outc
         }
     }
     Ok(outcome)
+}
+
+/// Sends a line, and waits until it was read. The first time that a reader of a stream comes to the end, it searches the rest
+/// of the segment for later records, which takes some hundred milliseconds.
+fn warm_up(target: &Target, output: &mut Output) -> Result<()> {
+    let target = Target {
+        transport: Transport::Tcp,
+        ..target.clone()
+    };
+    let mut line = Sender::connect(&target, WARM_UP_SENDER)?;
+    line.send_all(1)?;
+    let (begun, mut lines) = (Instant::now(), 0);
+    while output.read(|_| lines += 1)? || lines == 0 {
+        ensure!(begun.elapsed() < PATIENCE, "the first line is not written");
+    }
+    Ok(())
 }
 
 /// Runs a sender in a thread of its own for each number; the lines of all.

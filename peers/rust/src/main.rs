@@ -19,6 +19,7 @@ mod fetch;
 mod finish;
 mod goodput;
 mod http;
+mod kvs;
 mod listening;
 mod log_file;
 mod logd;

@@ -38,7 +38,7 @@ mod plain_file;
 mod ractor;
 mod ractor_bank;
 mod ractor_goodput;
-mod redis_benchmark;
+pub mod redis_benchmark;
 mod redis_on_tokio;
 mod redis_rs;
 mod rustis;
@@ -62,6 +62,7 @@ use clap::ValueEnum;
 use crate::fetch::Stage;
 use crate::goodput;
 use crate::http::Connections;
+use crate::kvs::{self, KvsWork, Store};
 use crate::logd::{self, LogWork};
 use crate::outcome::Outcome;
 use crate::proxy::{Backend, Bed};
@@ -110,6 +111,7 @@ pub enum Peer {
     RedisRsLimited,
     Rustis,
     RedisBenchmark,
+    Redis,
     BareLoop,
     Axum,
     AxumUntuned,
@@ -154,6 +156,7 @@ impl Peer {
             Self::RedisRsLimited => "redis-rs-limited",
             Self::Rustis => "rustis",
             Self::RedisBenchmark => "redis-benchmark",
+            Self::Redis => "redis",
             Self::BareLoop => "bare-loop",
             Self::Axum => "axum",
             Self::AxumUntuned => "axum-untuned",
@@ -182,6 +185,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
         }
         Suite::Proxy(backend) => proxy(peer, backend, scale.units(work), program),
         Suite::Logd(log_work) => log_servers(peer, log_work, scale.units(work), program),
+        Suite::Kvs(kvs_work) => stores(peer, kvs_work, scale.units(work)),
         Suite::Redis(redis_work) => redis(peer, redis_work, scale.units(work)),
         Suite::Fetch(stage) => fetch(peer, stage, scale.units(work)),
         Suite::Board(watched) => board(peer, watched, scale.units(work)),
@@ -256,6 +260,16 @@ fn log_servers(peer: Peer, work: LogWork, units: u64, program: Option<&Path>) ->
         _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
     };
     logd::run(kind, work, units, program.context(NO_PROGRAM)?)
+}
+
+fn stores(peer: Peer, work: KvsWork, count: u64) -> Result<Outcome> {
+    let store = match peer {
+        Peer::Freeboard => Store::Freeboard,
+        Peer::Redis => Store::Redis,
+        Peer::Fjall => Store::Fjall,
+        _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
+    };
+    kvs::run(store, work, count)
 }
 
 fn readiness(

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 
 use crate::fetch::Stage;
 use crate::http::Connections;
+use crate::kvs::KvsWork;
 use crate::logd::{Load, LogWork, Transport};
 use crate::proxy::Backend;
 use crate::redis_load::{Flood, RedisWork, Verb};
@@ -203,6 +204,18 @@ pub enum Work {
     LogdRestUdp,
     #[value(name = "logd_quiet")]
     LogdQuiet,
+    #[value(name = "kvs_set_1")]
+    KvsSet1,
+    #[value(name = "kvs_set_16")]
+    KvsSet16,
+    #[value(name = "kvs_set_256")]
+    KvsSet256,
+    #[value(name = "kvs_get_1")]
+    KvsGet1,
+    #[value(name = "kvs_get_16")]
+    KvsGet16,
+    #[value(name = "kvs_get_256")]
+    KvsGet256,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -222,6 +235,7 @@ pub enum Suite {
     Proxy(Backend),
     Redis(RedisWork),
     Logd(LogWork),
+    Kvs(KvsWork),
     Fetch(Stage),
     Board(Watched),
     Goodput {
@@ -292,11 +306,19 @@ impl Work {
             Self::Goodput2 => Suite::Goodput { factor: 2 },
             Self::Goodput5 => Suite::Goodput { factor: 5 },
             Self::Goodput10 => Suite::Goodput { factor: 10 },
-            other => match (other.redis(), other.logd()) {
-                (Some(work), _) => Suite::Redis(work),
-                (None, Some(work)) => Suite::Logd(work),
-                (None, None) => other.stream().map_or(Suite::Messages, Suite::Streams),
-            },
+            other => {
+                let suites = [
+                    other.redis().map(Suite::Redis),
+                    other.logd().map(Suite::Logd),
+                    other.kvs().map(Suite::Kvs),
+                    other.stream().map(Suite::Streams),
+                ];
+                suites
+                    .into_iter()
+                    .flatten()
+                    .next()
+                    .unwrap_or(Suite::Messages)
+            }
         }
     }
 
@@ -353,6 +375,19 @@ impl Work {
         })
     }
 
+    fn kvs(self) -> Option<KvsWork> {
+        let (verb, clients) = match self {
+            Self::KvsSet1 => (Verb::Set, 1),
+            Self::KvsSet16 => (Verb::Set, 16),
+            Self::KvsSet256 => (Verb::Set, 256),
+            Self::KvsGet1 => (Verb::Get, 1),
+            Self::KvsGet16 => (Verb::Get, 16),
+            Self::KvsGet256 => (Verb::Get, 256),
+            _ => return None,
+        };
+        Some(KvsWork { verb, clients })
+    }
+
     fn stream(self) -> Option<StreamWork> {
         let durable = Bulk::durable();
         let many = Bulk {
@@ -403,7 +438,7 @@ impl Work {
             Self::Spawn | Self::Idle => "actor",
             Self::BalanceOne | Self::BalanceSpread => "hash",
             Self::Goodput1 | Self::Goodput2 | Self::Goodput5 | Self::Goodput10 => "request",
-            other if other.redis().is_some() => "command",
+            other if other.redis().is_some() || other.kvs().is_some() => "command",
             other if other.logd().is_some() => "line",
             _ => "msg",
         }
@@ -474,6 +509,10 @@ impl Work {
             | Self::LogdRestUnix
             | Self::LogdRestUdp
             | Self::LogdQuiet => 5_000,
+            Self::KvsSet1 => 20_000,
+            Self::KvsSet16 | Self::KvsGet1 => 100_000,
+            Self::KvsSet256 => 200_000,
+            Self::KvsGet16 | Self::KvsGet256 => 400_000,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

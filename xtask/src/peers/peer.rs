@@ -111,6 +111,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("redis-rs-limited", Kind::RedisClient, Host::Rust),
     Peer::new("rustis", Kind::RedisClient, Host::Rust),
     Peer::new("redis-benchmark", Kind::LoadGenerator, Host::RedisBenchmark),
+    Peer::new("redis", Kind::Log, Host::RedisBenchmark),
     Peer::new("bare-loop", Kind::Machine, Host::Rust),
     Peer::new("axum", Kind::Server, Host::Rust),
     Peer::new("axum-untuned", Kind::Server, Host::Rust),

@@ -34,7 +34,7 @@ impl Suite {
 /// All suites.
 pub(crate) const SUITES: &[&Suite] = &[
     &MESSAGING, &FLOOD, &BALANCE, &RING, &BLOCKING, &STREAMS, &HTTP, &READINESS, &PROXY, &REDIS,
-    &FETCH, &BOARD, &GOODPUT, &LOGD,
+    &FETCH, &BOARD, &GOODPUT, &LOGD, &KVS,
 ];
 
 /// The peers of which the best is compared with ours.
@@ -568,14 +568,14 @@ pub(crate) const LOGD: Suite = Suite {
             "lost_percent",
         ),
         lost("at rest, UDP, lost", "logd_rest_udp"),
-        Figure::p50("at rest, cached, p50", "logd_rest"),
-        Figure::p99("at rest, cached, p99", "logd_rest"),
-        Figure::p50("at rest, durable, p50", "logd_rest_durable"),
-        Figure::p99("at rest, durable, p99", "logd_rest_durable"),
-        Figure::p99("at rest, Unix, durable, p99", "logd_rest_unix"),
-        Figure::p99("at rest, UDP, durable, p99", "logd_rest_udp"),
-        Figure::p50("quiet client, p50", "logd_quiet"),
-        Figure::p99("quiet client, p99", "logd_quiet"),
+        Figure::p50("at rest, cached, to visible, p50", "logd_rest"),
+        Figure::p99("at rest, cached, to visible, p99", "logd_rest"),
+        Figure::p50("at rest, durable, to visible, p50", "logd_rest_durable"),
+        Figure::p99("at rest, durable, to visible, p99", "logd_rest_durable"),
+        Figure::p99("at rest, Unix, durable, to visible, p99", "logd_rest_unix"),
+        Figure::p99("at rest, UDP, durable, to visible, p99", "logd_rest_udp"),
+        Figure::p50("quiet client, to visible, p50", "logd_quiet"),
+        Figure::p99("quiet client, to visible, p99", "logd_quiet"),
         Figure::lower(
             "TCP, cached, loader's CPU",
             "logd_tcp",
@@ -585,6 +585,36 @@ pub(crate) const LOGD: Suite = Suite {
     ],
     components: &[&component::SYSLOG_NG],
     needs_lab: true,
+};
+
+/// Durable stores: a SET is answered after its sync.
+pub(crate) const KVS: Suite = Suite {
+    name: "kvs",
+    about: "Durable SETs and GETs of 128 B: apps/kvs, Redis with appendfsync always, fjall",
+    peers: &["freeboard", "redis", "fjall"],
+    rivals: Rivals {
+        title: "best store",
+        kinds: &[Kind::Log],
+    },
+    figures: &[
+        Figure::commands("SET, 1 client", "kvs_set_1"),
+        Figure::commands("SET, 16 clients", "kvs_set_16"),
+        Figure::commands("SET, 256 clients", "kvs_set_256"),
+        Figure::commands("GET, 1 client", "kvs_get_1"),
+        Figure::commands("GET, 16 clients", "kvs_get_16"),
+        Figure::commands("GET, 256 clients", "kvs_get_256"),
+        Figure::p50("SET, 1 client, p50", "kvs_set_1"),
+        Figure::p50("SET, 16 clients, p50", "kvs_set_16"),
+        Figure::p50("SET, 256 clients, p50", "kvs_set_256"),
+        Figure::p99("SET, 1 client, p99", "kvs_set_1"),
+        Figure::p99("SET, 16 clients, p99", "kvs_set_16"),
+        Figure::p99("SET, 256 clients, p99", "kvs_set_256"),
+        Figure::p99("GET, 1 client, p99", "kvs_get_1"),
+        Figure::p99("GET, 16 clients, p99", "kvs_get_16"),
+        Figure::p99("GET, 256 clients, p99", "kvs_get_256"),
+    ],
+    components: &[&component::REDIS, &component::REDIS_BENCHMARK],
+    needs_lab: false,
 };
 
 const fn lines_per_second(label: &'static str, work: &'static str) -> Figure {

@@ -134,7 +134,7 @@ fn freeboard(program: &Path, folder: &Path, target: &Target, is_durable: bool) -
             command.args(["--udp", &address]);
         }
         Transport::Unix => {
-            command.arg("--unix-datagram").arg(&target.path);
+            command.arg("--unix").arg(&target.path);
         }
     }
     command
@@ -178,9 +178,9 @@ fn rsyslog(folder: &Path, target: &Target, is_durable: bool) -> Result<Command> 
 
 fn syslog_ng(folder: &Path, target: &Target, is_durable: bool) -> Result<Command> {
     let (port, socket) = (target.address.port(), target.path.display());
-    // The window is shared by the connections.
+    // The connections share the window: 5,000 lines each.
     let tcp = format!(
-        "network(ip(127.0.0.1) port({port}) transport(tcp) max-connections(1000) log-iw-size(100000)\n\
+        "network(ip(127.0.0.1) port({port}) transport(tcp) max-connections(20) log-iw-size(100000)\n\
          \x20 log-fetch-limit(1000));"
     );
     let input = match target.transport {

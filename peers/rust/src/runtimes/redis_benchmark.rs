@@ -1,15 +1,25 @@
 //! redis-benchmark: Redis' own, which does nothing with the replies; its figures are its own, too.
 
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::cpu_time;
 use crate::outcome::Outcome;
-use crate::redis_load::{Bed, CONNECTIONS_COUNT, KEYS_COUNT, Verb};
+use crate::redis_load::{Bed, CONNECTIONS_COUNT, Flood, KEYS_COUNT, Verb};
 
 pub fn run(bed: &Bed) -> Result<Outcome> {
-    let flood = bed.flood();
+    benchmark(bed.address(), bed.flood(), CONNECTIONS_COUNT, bed.count())
+}
+
+/// Commands on random keys to the server at this address.
+pub fn benchmark(
+    address: SocketAddr,
+    flood: Flood,
+    connections: usize,
+    count: u64,
+) -> Result<Outcome> {
     let test = match flood.verb {
         Verb::Get => "get",
         Verb::Set => "set",
@@ -17,10 +27,10 @@ pub fn run(bed: &Bed) -> Result<Outcome> {
     let cpu_before = cpu_time::of_ended_children()?;
     let output = Command::new("redis-benchmark")
         .args(["-t", test, "--csv", "--precision", "3"])
-        .args(["-p", &bed.address().port().to_string()])
-        .args(["-c", &CONNECTIONS_COUNT.to_string()])
+        .args(["-p", &address.port().to_string()])
+        .args(["-c", &connections.to_string()])
         .args(["-P", &flood.depth.to_string()])
-        .args(["-n", &bed.count().to_string()])
+        .args(["-n", &count.to_string()])
         .args(["-r", &KEYS_COUNT.to_string()])
         .args(["-d", &flood.value_bytes.to_string()])
         .stdin(Stdio::null())
@@ -35,7 +45,6 @@ pub fn run(bed: &Bed) -> Result<Outcome> {
     );
     let number = |name| field(&said, name).with_context(|| format!("no {name} in: {said}"));
     let qps = number("rps")?;
-    let count = bed.count();
     Ok(Outcome::measured(count, count as f64 / qps)
         .with_field("qps", qps)
         .with_field("p50_us", number("p50_latency_ms")? * 1e3)
