@@ -13,6 +13,10 @@ use freeboard_logd::{
 use super::{HostArgs, announce};
 use crate::{console::say, interrupt::Interrupt, stream::KeyArgs, usage::Usage};
 
+/// Lines that nobody waits for are written after at most twice this time: a quiet client's lines are seen soon, and a few
+/// hundred writes a second cost little.
+const FLUSH_AFTER: Duration = Duration::from_millis(2);
+
 /// Knobs of `freeboard logd`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogdArgs {
@@ -109,7 +113,8 @@ impl LogdArgs {
         if self.tcp.is_empty() && inputs.is_empty() {
             return Err(Usage::new("name an input, as --tcp 127.0.0.1:1514").into());
         }
-        let mut options = StreamOptions::new().sync(self.sync);
+        let options = StreamOptions::new().sync(self.sync);
+        let mut options = options.flush_after(FLUSH_AFTER);
         if let Some(key) = self.key.key(&self.directory)? {
             options = options.key(key);
         }
