@@ -3,7 +3,12 @@
 //! Messages that the receiver cannot take yet wait in the dam's *reservoir*, bounded in messages and in bytes, so
 //! that the receiver's mailbox stays short. [`Dam`] describes the two rules.
 
-use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
 
 use freeboard_flow::{AdaptiveLimit, ConfigError, Overload, ReservoirBound, ShedReason};
 use freeboard_meter::{Counter, Exposition, Peak, metrics};
@@ -110,16 +115,9 @@ impl<M: Message> DamBuilder<M> {
     /// # Errors
     /// [`DamError`] for settings out of range.
     pub fn in_front_of(self, receiver: Recipient<M>) -> Result<Dam<M>, DamError> {
-        self.bound.validate()?;
+        validate(self.bound, self.overload)?;
         if self.rule == (Rule::Credit { window: 0 }) {
             return Err(DamError::Window);
-        }
-        let is_supported = matches!(
-            self.overload,
-            Overload::Wait | Overload::Reject | Overload::DropNewest | Overload::DropOldest
-        );
-        if !is_supported {
-            return Err(DamError::Overload(self.overload));
         }
         let line = match self.rule {
             Rule::Credit { window } => Some(Arc::new(CreditLine::new(window))),
@@ -137,12 +135,60 @@ impl<M: Message> DamBuilder<M> {
             weigh: self.weigh,
             lane: self.lane,
             gauge: DamGauge::of(line.clone()),
+            control: DamControl::default(),
             line,
             credit: 0,
             reservoir: VecDeque::new(),
             bytes: 0,
             is_waiting: false,
         })
+    }
+}
+
+fn validate(bound: ReservoirBound, overload: Overload) -> Result<(), DamError> {
+    bound.validate()?;
+    let is_supported = matches!(
+        overload,
+        Overload::Wait | Overload::Reject | Overload::DropNewest | Overload::DropOldest
+    );
+    is_supported
+        .then_some(())
+        .ok_or(DamError::Overload(overload))
+}
+
+/// Changes the reservoir of a dam that runs. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct DamControl(Arc<Control>);
+
+#[derive(Default)]
+struct Control {
+    wanted: Mutex<Option<(ReservoirBound, Overload)>>,
+    /// Makes the dam look at `wanted`. Set before the dam first looks, so no change is missed.
+    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for DamControl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("DamControl")
+    }
+}
+
+impl DamControl {
+    /// Sets the bound of the reservoir and the policy of a full one. Messages that are in the reservoir stay, in order.
+    ///
+    /// # Errors
+    /// [`DamError`] for settings out of range; nothing is changed.
+    pub fn set(&self, bound: ReservoirBound, overload: Overload) -> Result<(), DamError> {
+        validate(bound, overload)?;
+        self.lock().replace((bound, overload));
+        if let Some(wake) = self.0.wake.get() {
+            wake();
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(ReservoirBound, Overload)>> {
+        self.0.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -269,6 +315,7 @@ pub struct Dam<M: Message> {
     /// A timer or a refill will call [`Dam::retry`].
     is_waiting: bool,
     gauge: DamGauge,
+    control: DamControl,
 }
 
 /// A message of the reservoir, and the deadline that its sender gave it.
@@ -308,6 +355,21 @@ impl<M: Message> Dam<M> {
     /// A reader of the dam's counters. Take it before the dam is spawned.
     pub fn gauge(&self) -> DamGauge {
         self.gauge.clone()
+    }
+
+    /// Changes the reservoir while the dam runs. Take it before the dam is spawned.
+    pub fn control(&self) -> DamControl {
+        self.control.clone()
+    }
+
+    /// Applies what [`DamControl::set`] wants.
+    fn reconfigure(&mut self, cx: &mut Context<Self>) {
+        let wanted = self.control.lock().take();
+        if let Some((bound, overload)) = wanted {
+            self.bound = bound;
+            self.overload = overload;
+            self.release(cx);
+        }
     }
 
     fn forward(&mut self, kept: Kept<M>) -> Result<(), (Kept<M>, Passage)> {
@@ -460,6 +522,13 @@ impl<M: Message> Dam<M> {
 }
 
 impl<M: Message> Actor for Dam<M> {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        let wake = Box::new(cx.waker_fn(Self::reconfigure));
+        // It is set already if the dam was restarted.
+        let _ = self.control.0.wake.set(wake);
+        self.reconfigure(cx);
+    }
+
     /// A drained dam has forwarded everything; a stopped one sheds its reservoir.
     fn stopped(&mut self, cx: &mut Context<Self>) {
         while self.pop().is_some() {

@@ -26,6 +26,7 @@ struct Scene {
     sink: ActorRef<Sink>,
     dam: ActorRef<Dam<String>>,
     gauge: DamGauge,
+    control: DamControl,
     gate: Gate,
     notes: Notes<String>,
 }
@@ -47,7 +48,7 @@ fn scene(builder: DamBuilder<String>, dam_bound: usize) -> Scene {
     let (gate, notes) = (sink.gate.clone(), sink.notes.clone());
     let sink = system.spawn(sink);
     let dam = builder.in_front_of(sink.recipient()).expect("valid");
-    let gauge = dam.gauge();
+    let (gauge, control) = (dam.gauge(), dam.control());
     let config = LaneConfig::bounded(dam_bound).overload(Overload::Reject);
     let dam = system.spawn_once(SpawnOptions::new().lane(config), dam);
     let dam = dam.expect("valid options");
@@ -58,6 +59,7 @@ fn scene(builder: DamBuilder<String>, dam_bound: usize) -> Scene {
         sink,
         dam,
         gauge,
+        control,
         gate,
         notes,
     }
@@ -157,6 +159,39 @@ fn wait_holds_in_bytes_too() {
     scene.gate.open();
     finish(&scene.system);
     assert_eq!(scene.notes.all(), texts(0..11, 4));
+}
+
+#[test]
+fn a_full_dam_that_waits_can_be_told_to_drop_and_back() {
+    let scene = scene(builder(10, 1_000, Overload::Wait), 5);
+    tell(&scene, 0..10, 4);
+    suspended(&scene.dam);
+    for number in 10..15 {
+        scene.dam.tell(format!("{number:04}")).expect("capacity");
+    }
+    let bound = |messages| ReservoirBound {
+        messages,
+        bytes: 1_000,
+    };
+    let coalesce = scene.control.set(bound(10), Overload::Coalesce);
+    assert_eq!(coalesce, Err(DamError::Overload(Overload::Coalesce)));
+    let empty = scene.control.set(bound(0), Overload::Wait);
+    assert!(matches!(empty, Err(DamError::Reservoir(_))));
+    assert_eq!((scene.gauge.depth(), scene.gauge.shed()), (10, 0));
+
+    let set = scene.control.set(bound(10), Overload::DropOldest);
+    assert_eq!(set, Ok(()));
+    eventually("its mailbox is empty", || scene.gauge.shed() == 5);
+    scene.control.set(bound(12), Overload::Wait).expect("valid");
+    for number in 15..17 {
+        scene.dam.tell(format!("{number:04}")).expect("capacity");
+    }
+    eventually("the bound has grown", || scene.gauge.depth() == 12);
+    suspended(&scene.dam);
+    scene.gate.open();
+    finish(&scene.system);
+    assert_eq!(scene.notes.all(), texts(5..17, 4));
+    assert_eq!(scene.gauge.shed(), 5);
 }
 
 #[test]
