@@ -137,9 +137,13 @@ Examples:
       repeated lines are counted; of debug lines that the disk cannot take, one of 100 is kept
   freeboard logd LOG --tcp 127.0.0.1:1514 --key-file ~/log.key
       sealed: a later change of the log is found
+  freeboard logd LOG --tcp 127.0.0.1:1514 --file all.log --file-rotate daily --status 127.0.0.1:9514
+      into a file, too; curl http://127.0.0.1:9514/healthz says how it is
+  freeboard logd --config /etc/freeboard/logd.toml --check
+      says `configuration ok`, or where the mistake is. Without --check it runs; SIGHUP reloads the file
 
 Exit codes: 0 all accepted lines are durable; 1 some were cut off after 10 s; 2 bad usage, the address is in use, or
-another process has the stream open.";
+another process has the stream open. With --check: 0 or 2.";
 
 const LOGS_EXAMPLES: &str = "\
 Examples:

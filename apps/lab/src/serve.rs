@@ -5,6 +5,7 @@ mod fetcher;
 mod http;
 mod logd;
 mod metrics;
+mod notify;
 mod proxy;
 
 use std::{

@@ -128,6 +128,10 @@ impl Config {
                 "an interval is longer than 0",
             ),
         ];
+        for (group, config) in Group::ALL.into_iter().zip(&self.groups) {
+            let checked = config.reservoir.validate();
+            checked.map_err(|error| format!("the reservoir of {}: {error}", group.name()))?;
+        }
         let failed = checks.into_iter().find(|(holds, _)| !holds);
         if let Some((_, reason)) = failed {
             return Err(reason.to_owned());
@@ -137,6 +141,18 @@ impl Config {
             checked.map_err(|error| format!("the sink {}: {error}", sink.name))?;
         }
         Ok(())
+    }
+
+    /// TCP, then the other inputs.
+    pub(crate) fn all_inputs(&self) -> impl Iterator<Item = InputConfig> {
+        let tcp = self.tcp.iter().copied().map(InputConfig::Tcp);
+        tcp.chain(self.inputs.iter().cloned())
+    }
+
+    /// Whether a group counts repeated lines.
+    pub(crate) fn has_coalescing(&self) -> bool {
+        let mut groups = self.groups.iter();
+        groups.any(|group| group.policy == Policy::Coalesce)
     }
 
     /// The default settings, without an input, with these sinks.

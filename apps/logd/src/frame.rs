@@ -35,7 +35,8 @@ const LINE_END_BYTES_MAX: usize = 2;
 pub const PENDING_BYTES_EXTRA: usize = LINE_END_BYTES_MAX;
 
 /// How lines are told apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Framing {
     /// Octet counting if the connection begins with a count, else newlines.
     #[default]

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use freeboard::{
-    ActorRef, Dam, DamError, DamGauge, SpawnError, SpawnOptions, System,
+    ActorRef, Dam, DamControl, DamError, DamGauge, SpawnError, SpawnOptions, System,
     flow::{LaneConfig, Overload, ReservoirBound},
     without_deadline,
 };
@@ -35,12 +35,20 @@ pub enum LaneError {
     Spawn(#[from] SpawnError),
 }
 
-/// A group: its policy and its dam.
+/// The dam of a group.
 struct Lane {
-    policy: Policy,
-    reservoir: ReservoirBound,
     gauge: DamGauge,
+    control: DamControl,
     dam: ActorRef<Dam<Arc<Batch>>>,
+}
+
+/// What a full reservoir does.
+fn overload(policy: Policy) -> Overload {
+    match policy {
+        Policy::Wait | Policy::Coalesce => Overload::Wait,
+        Policy::DropOldest => Overload::DropOldest,
+        Policy::Sample(_) => Overload::DropNewest,
+    }
 }
 
 /// The dams of all groups.
@@ -56,26 +64,20 @@ impl Lanes {
     ) -> Result<Self, LaneError> {
         let lane = |group: Group| -> Result<Lane, LaneError> {
             let config = configs[group as usize];
-            let overload = match config.policy {
-                Policy::Wait | Policy::Coalesce => Overload::Wait,
-                Policy::DropOldest => Overload::DropOldest,
-                Policy::Sample(_) => Overload::DropNewest,
-            };
             let dam = Dam::credit(LANE_BATCHES as u64)
                 .lane(group as usize)
                 .reservoir(config.reservoir)
-                .overload(overload)
+                .overload(overload(config.policy))
                 .weigh(|batch: &Arc<Batch>| batch.weight())
                 .in_front_of(writer.recipient())
                 .map_err(|error| LaneError::Dam { group, error })?;
-            let gauge = dam.gauge();
+            let (gauge, control) = (dam.gauge(), dam.control());
             let options = SpawnOptions::new()
                 .name(format!("logd.dam.{}", group.name()))
                 .lane(LaneConfig::bounded(DAM_BATCHES));
             Ok(Lane {
-                policy: config.policy,
-                reservoir: config.reservoir,
                 gauge,
+                control,
                 dam: system.spawn_once(options, dam)?,
             })
         };
@@ -85,23 +87,18 @@ impl Lanes {
         })
     }
 
-    /// Whether a group counts repeated lines.
-    pub(crate) fn has_coalescing(&self) -> bool {
-        let policies = self.groups.iter().map(|lane| lane.policy);
-        policies
-            .into_iter()
-            .any(|policy| policy == Policy::Coalesce)
+    /// Changes the reservoirs. The bounds are valid.
+    pub(crate) fn set(&self, configs: &[GroupConfig; Group::ALL.len()]) {
+        for (lane, config) in self.groups.iter().zip(configs) {
+            let set = lane.control.set(config.reservoir, overload(config.policy));
+            debug_assert!(set.is_ok(), "validated");
+        }
     }
 
-    pub(crate) fn policy(&self, group: Group) -> Policy {
-        self.groups[group as usize].policy
-    }
-
-    /// Whether the reservoir of the group is more than half full.
-    pub(crate) fn is_pressed(&self, group: Group) -> bool {
-        let lane = &self.groups[group as usize];
-        lane.gauge.depth() > lane.reservoir.messages / 2
-            || lane.gauge.bytes() > lane.reservoir.bytes / 2
+    /// Whether the reservoir of the group, which has this bound, is more than half full.
+    pub(crate) fn is_pressed(&self, group: Group, bound: ReservoirBound) -> bool {
+        let gauge = self.gauge(group);
+        gauge.depth() > bound.messages / 2 || gauge.bytes() > bound.bytes / 2
     }
 
     /// Counters of the group's dam.
@@ -116,6 +113,13 @@ impl Lanes {
         if let Err(refused) = without_deadline(|| dam.tell(batch)) {
             refused.into_inner().set_reason(Shed::Stopped);
         }
+    }
+
+    /// As [`Lanes::send`], without waiting: the batch is shed if the dam's mailbox is full.
+    pub(crate) fn try_send(&self, batch: Arc<Batch>) {
+        let dam = &self.groups[batch.group() as usize].dam;
+        // A batch that is dropped counts as shed.
+        let _ = without_deadline(|| dam.try_tell(batch));
     }
 
     /// Lets the dams forward everything, and terminate. Whether all have in time; the others shed what they hold.

@@ -23,6 +23,8 @@ mod input;
 mod lanes;
 #[cfg(all(loom, test))]
 mod loom_tests;
+mod metrics;
+mod operations;
 pub mod parse;
 mod priority;
 pub mod query;
@@ -30,6 +32,7 @@ mod record;
 mod repeats;
 mod room;
 mod server;
+pub mod settings;
 mod sink;
 mod source;
 mod sources;
@@ -46,6 +49,7 @@ pub use input::{
 #[cfg(feature = "tls")]
 pub use input::{TlsConfig, TlsSnapshot};
 pub use lanes::LaneError;
+pub use operations::{Health, Operations};
 pub use priority::{Facility, Group, Priority, Severity};
 pub use record::{
     BATCH_CONTENT_TYPE, BATCH_HEAD_BYTES, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEADER, LogRecord,

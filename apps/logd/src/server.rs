@@ -3,26 +3,24 @@
 use std::{
     fmt,
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use freeboard::{
-    ActorRef, DamGauge, SpawnError, SpawnOptions, System,
-    net::{
-        poller::Poller,
-        tcp::{BindError, Listener},
-    },
-};
+use freeboard::{ActorRef, DamGauge, SpawnError, SpawnOptions, System, net::poller::Poller};
 
 use crate::{
     config::Config,
-    input::{Input, InputError, tcp},
+    input::{Input, InputConfig, InputError, Prepared, received_now_ns},
     lanes::{LaneError, Lanes},
-    priority::Group,
+    priority::{Facility, Group, Priority, Severity},
+    repeats::own_batch,
     sink::{RunningSink, SinkActor, SinkError, SinkGauge},
     source::Source,
-    sources::{Sources, Totals},
+    sources::{OpenSource, Sources, Totals},
     summary::{Finish, Reporter},
     writer::{self, Writer},
 };
@@ -45,10 +43,7 @@ pub enum StartError {
     /// A reservoir is out of range.
     #[error("{0}")]
     Lane(#[from] LaneError),
-    /// An address cannot be listened on.
-    #[error("{0}")]
-    Bind(#[from] BindError),
-    /// Another input cannot be opened.
+    /// An input cannot be opened.
     #[error("{0}")]
     Input(#[from] InputError),
     /// An actor could not be spawned.
@@ -58,7 +53,11 @@ pub enum StartError {
 
 /// What all parts share.
 struct Shared {
-    config: Config,
+    config: RwLock<Arc<Config>>,
+    /// How often `config` was changed.
+    generation: AtomicU64,
+    /// Lines that were shed in the last interval between two summaries.
+    shed_recently: AtomicU64,
     lanes: Lanes,
     sources: Sources,
 }
@@ -74,10 +73,28 @@ impl fmt::Debug for ServerHandle {
 }
 
 impl ServerHandle {
-    /// Its settings.
+    /// Its settings now.
     #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.0.config
+    pub fn config(&self) -> Arc<Config> {
+        let config = self.0.config.read();
+        config.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often the settings were changed. If it has changed, [`ServerHandle::config`] returns the new ones.
+    pub(crate) fn generation(&self) -> u64 {
+        // Ordering: Relaxed: it is changed under the lock of `config`, which orders the rest.
+        self.0.generation.load(Ordering::Relaxed)
+    }
+
+    fn set_config(&self, config: Config) {
+        let mut current = (self.0.config.write()).unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(config);
+        self.0.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_shed(&self, lines: u64) {
+        // Ordering: Relaxed: a gauge.
+        self.0.shed_recently.store(lines, Ordering::Relaxed);
     }
 
     pub(crate) fn lanes(&self) -> &Lanes {
@@ -108,11 +125,16 @@ impl StopReport {
     }
 }
 
+/// An input and its settings.
+type OpenInput = (InputConfig, Arc<Input>);
+
+/// How long a reload waits for the connections of an input that it closes.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+
 /// A log server that runs.
 pub struct Server {
     handle: ServerHandle,
-    listeners: Vec<Listener>,
-    inputs: Vec<Input>,
+    inputs: Mutex<Vec<OpenInput>>,
     reporter: ActorRef<Reporter>,
     writer: ActorRef<Writer>,
     sinks: Vec<RunningSink>,
@@ -149,40 +171,126 @@ impl Server {
         let sinks = sinks.into_iter().flatten().collect();
         let writer = system.spawn_once(writer::lanes().name("logd.writer"), writer)?;
         let lanes = Lanes::start(system, &writer, &config.groups)?;
+        let inputs: Vec<_> = config.all_inputs().collect();
         let handle = ServerHandle(Arc::new(Shared {
-            config,
+            config: RwLock::new(Arc::new(config)),
+            generation: AtomicU64::new(0),
+            shed_recently: AtomicU64::new(0),
             lanes,
             sources: Sources::default(),
         }));
         let reporter = SpawnOptions::new().name("logd.reporter");
         let reporter = system.spawn_once(reporter, Reporter::new(&handle))?;
-        let mut server = Self {
+        let server = Self {
             handle,
-            listeners: Vec::new(),
-            inputs: Vec::new(),
+            inputs: Mutex::default(),
             reporter,
             writer,
             sinks,
         };
-        for &tcp in &server.handle.config().tcp {
-            match tcp::listen(system, poller, &server.handle, tcp) {
-                Ok(listener) => server.listeners.push(listener),
-                Err(error) => {
-                    server.stop(Duration::from_secs(1));
-                    return Err(error.into());
-                }
-            }
-        }
-        for input in &server.handle.config().inputs {
-            match Input::open(system, poller, &server.handle, input) {
-                Ok(input) => server.inputs.push(input),
-                Err(error) => {
-                    server.stop(Duration::from_secs(1));
-                    return Err(error.into());
-                }
+        match server.open_inputs(system, poller, inputs) {
+            Ok(opened) => *server.lock_inputs() = opened,
+            Err(error) => {
+                server.stop(Duration::from_secs(1));
+                return Err(error.into());
             }
         }
         Ok(server)
+    }
+
+    fn lock_inputs(&self) -> MutexGuard<'_, Vec<OpenInput>> {
+        self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens all, or none.
+    fn open_inputs(
+        &self,
+        system: &System,
+        poller: &Poller,
+        configs: Vec<InputConfig>,
+    ) -> Result<Vec<OpenInput>, InputError> {
+        let mut opened: Vec<OpenInput> = Vec::new();
+        for config in configs {
+            match Input::open(system, poller, &self.handle, &config) {
+                Ok(input) => opened.push((config, Arc::new(input))),
+                Err(error) => {
+                    close(&opened, Instant::now() + Duration::from_secs(1));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Applies other settings while it runs: policies and reservoirs of the groups, the bounds of new sources, intervals,
+    /// certificates; inputs are opened and closed. Connections stay open, but for those of a closed input, from which
+    /// everything that has arrived is read. Sinks stay as they are.
+    ///
+    /// Returns the inputs that need a restart, because other settings of theirs have changed. It blocks the thread, so it
+    /// must not be called in a handler.
+    ///
+    /// # Errors
+    /// [`StartError`]; then nothing was changed.
+    pub fn reload(
+        &self,
+        system: &System,
+        poller: &Poller,
+        config: Config,
+    ) -> Result<Vec<String>, StartError> {
+        // All that can fail comes first.
+        config.validate().map_err(StartError::Config)?;
+        let current = self.lock_inputs().clone();
+        let mut kept: Vec<(OpenInput, Option<Prepared>)> = Vec::new();
+        let (mut new, mut restarts) = (Vec::new(), Vec::new());
+        for wanted in config.all_inputs() {
+            let found = current.iter().find(|(it, _)| it.is_at_place_of(&wanted));
+            let Some((before, input)) = found else {
+                new.push(wanted);
+                continue;
+            };
+            let prepared = input.prepare(&wanted)?;
+            if before.is_reloadable_to(&wanted) {
+                kept.push(((wanted, input.clone()), prepared));
+            } else {
+                restarts.push(input.to_string());
+                kept.push(((before.clone(), input.clone()), prepared));
+            }
+        }
+        let opened = self.open_inputs(system, poller, new)?;
+
+        let sinks = self.handle.config().sinks.clone();
+        self.handle.lanes().set(&config.groups);
+        self.handle.set_config(Config { sinks, ..config });
+        let mut inputs = Vec::new();
+        for ((config, input), prepared) in kept {
+            if let Some(prepared) = prepared {
+                input.apply(prepared);
+            }
+            inputs.push((config, input));
+        }
+        inputs.extend(opened);
+        let mut closed = current;
+        closed.retain(|(_, input)| !inputs.iter().any(|(_, kept)| Arc::ptr_eq(kept, input)));
+        *self.lock_inputs() = inputs;
+        close(&closed, Instant::now() + CLOSE_TIME);
+        Ok(restarts)
+    }
+
+    /// Writes a line of the server's own into the log, with facility syslog. It does not wait: while the dam of the group
+    /// takes nothing, the line is shed.
+    pub fn write_own(&self, severity: Severity, text: &str) {
+        let own = OpenSource::new(&self.handle, "logd");
+        let priority = Priority::new(Facility::SYSLOG, severity);
+        let text = text.as_bytes().to_vec();
+        if let Some(batch) = own_batch(own.source(), received_now_ns(), priority, 0, text) {
+            self.handle.lanes().try_send(batch);
+        }
+    }
+
+    /// Lines that were shed in the last [`Config::summary_interval`].
+    #[must_use]
+    pub fn shed_recently(&self) -> u64 {
+        self.handle.0.shed_recently.load(Ordering::Relaxed)
     }
 
     /// What inputs need.
@@ -194,13 +302,22 @@ impl Server {
     /// The addresses of the TCP inputs, in the order of the settings.
     #[must_use]
     pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().map(Listener::address).collect()
+        let inputs = self.all_inputs();
+        let tcp = inputs.iter().filter(|input| input.is_tcp());
+        tcp.filter_map(|input| input.address()).collect()
     }
 
     /// The other inputs, in the order of the settings.
     #[must_use]
-    pub fn inputs(&self) -> &[Input] {
-        &self.inputs
+    pub fn inputs(&self) -> Vec<Arc<Input>> {
+        let mut inputs = self.all_inputs();
+        inputs.retain(|input| !input.is_tcp());
+        inputs
+    }
+
+    pub(crate) fn all_inputs(&self) -> Vec<Arc<Input>> {
+        let inputs = self.lock_inputs();
+        inputs.iter().map(|(_, input)| input.clone()).collect()
     }
 
     /// The sources that are open now.
@@ -220,8 +337,8 @@ impl Server {
     #[must_use]
     pub fn sinks(&self) -> Vec<Arc<SinkGauge>> {
         let sinks = self.sinks.iter().map(|(_, gauge)| gauge);
-        let configs = self.handle.config().sinks.iter();
-        let parts = configs.flat_map(|sink| &sink.gauges);
+        let config = self.handle.config();
+        let parts = config.sinks.iter().flat_map(|sink| &sink.gauges);
         sinks.chain(parts).cloned().collect()
     }
 
@@ -244,12 +361,7 @@ impl Server {
         let deadline = Instant::now() + timeout;
         // Clients that go on sending leave time for the lines of all.
         let inputs_deadline = deadline - timeout / 2;
-        for listener in &self.listeners {
-            listener.drain(inputs_deadline.saturating_duration_since(Instant::now()));
-        }
-        for input in &self.inputs {
-            input.stop(deadline);
-        }
+        close(&self.lock_inputs().clone(), inputs_deadline);
         // It has terminated already if the server was stopped before.
         let _ = self.reporter.tell(Finish::FIRST);
         let sources_cut = self.handle.sources().wait_until_closed(inputs_deadline);
@@ -277,5 +389,11 @@ impl Server {
             is_drained,
             sinks_failed,
         }
+    }
+}
+
+fn close(inputs: &[OpenInput], deadline: Instant) {
+    for (_, input) in inputs {
+        input.stop(deadline);
     }
 }

@@ -212,9 +212,9 @@ pub(crate) struct OpenSource {
 
 impl OpenSource {
     pub(crate) fn new(server: &ServerHandle, name: &str) -> Self {
-        let repeats = server.lanes().has_coalescing().then(Arc::default);
-        let bound = server.config().source;
-        let (number, source) = server.sources().open(name, bound, repeats.clone());
+        let config = server.config();
+        let repeats = config.has_coalescing().then(Arc::default);
+        let (number, source) = server.sources().open(name, config.source, repeats.clone());
         Self {
             server: server.clone(),
             source,

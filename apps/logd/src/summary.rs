@@ -33,7 +33,6 @@ type Counts = [u64; Shed::SUMMARISED.len()];
 pub(crate) struct Reporter {
     own: OpenSource,
     tick: Duration,
-    ticks_to_summary: u128,
     ticks: u128,
 }
 
@@ -52,7 +51,6 @@ impl Reporter {
         Self {
             own: OpenSource::new(server, NAME),
             tick,
-            ticks_to_summary: (summary_interval.as_nanos() / tick.as_nanos()).max(1),
             ticks: 0,
         }
     }
@@ -89,11 +87,12 @@ impl Reporter {
                 sources.push((lines, source, counts));
             }
         }
+        let lines: u64 = sums.iter().sum();
+        server.note_shed(lines);
         if sources.is_empty() {
             return;
         }
         sources.sort_by(|(a, ..), (b, ..)| b.cmp(a));
-        let lines: u64 = sums.iter().sum();
         let mut text = format!("{lines} lines shed from {} sources", sources.len());
         write_counts(&mut text, &sums);
         for (_, source, counts) in sources.iter().take(SUMMARY_SOURCES_MAX) {
@@ -154,7 +153,10 @@ impl Handler<Tick> for Reporter {
     fn handle(&mut self, _: Tick, _: &mut Context<Self>) {
         self.write_repeats();
         self.ticks += 1;
-        if self.ticks.is_multiple_of(self.ticks_to_summary) {
+        // A reload may change it.
+        let interval = self.own.server().config().summary_interval;
+        let ticks_to_summary = (interval.as_nanos() / self.tick.as_nanos()).max(1);
+        if self.ticks.is_multiple_of(ticks_to_summary) {
             self.write_summary();
         }
         self.own.server().sources().prune();

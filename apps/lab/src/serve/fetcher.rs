@@ -33,10 +33,10 @@ use freeboard_fetcher::{
     },
 };
 
-use super::{HostArgs, announce, bound, metrics};
+use super::{HostArgs, announce, bound, metrics, metrics::answer};
 use crate::{board, interrupt::Interrupt, real_backends, usage::Usage};
 use load::Load;
-use page::{Page, answer};
+use page::Page;
 
 /// Where a part is that none was named for.
 const EMBEDDED: &str = "embedded";

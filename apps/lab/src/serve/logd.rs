@@ -1,28 +1,75 @@
-//! `freeboard logd`: a log server, until Ctrl-C.
+//! `freeboard logd`: a log server, until Ctrl-C. SIGHUP reloads its settings.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
-
-use anyhow::Result;
-use clap::Args;
-use freeboard::stream::{StreamOptions, SyncMode};
-use freeboard_logd::{
-    Config, DatagramConfig, Framing, HttpConfig, InputConfig, Policy, Server, SourceBound,
-    StreamSinkConfig, TcpConfig, TlsConfig,
+use std::{
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, OnceLock},
+    thread,
+    time::Duration,
 };
 
-use super::{HostArgs, announce};
-use crate::{console::say, interrupt::Interrupt, stream::KeyArgs, usage::Usage};
+use anyhow::{Context, Result};
+use clap::Args;
+use freeboard::{
+    net::{
+        http::{Body, HttpHandler, HttpServer, Limits},
+        tcp::ListenerOptions,
+        types::{Response, StatusCode},
+    },
+    stream::SyncMode,
+};
+use freeboard_logd::{
+    Framing, Operations, Period, Policy, Server, SourceBound, StdoutForm,
+    settings::{
+        FileSettings, GroupSettings, GroupsSettings, HttpSettings, RelaySettings, Settings,
+        SettingsError, Size, SourceSettings, SpoolSettings, StdoutSettings, StreamSettings,
+        TcpSettings, Time, TlsSettings, UdpSettings, UnixSettings, UnixStreamSettings, every_user,
+        value,
+    },
+};
 
-/// Lines that nobody waits for are written after at most twice this time: a quiet client's lines are seen soon, and a few
-/// hundred writes a second cost little.
-const FLUSH_AFTER: Duration = Duration::from_millis(2);
+use signal_hook::{consts::SIGHUP, iterator::Signals};
+use tracing_subscriber::filter::LevelFilter;
+
+use super::{
+    HostArgs, announce, bound,
+    metrics::{self, answer},
+    notify::Notifier,
+};
+use crate::{
+    board, console::say, figures::counted, host::Host, interrupt::Interrupt, stream::KeyArgs,
+    usage::Usage,
+};
 
 /// Knobs of `freeboard logd`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogdArgs {
+    /// Read the settings from this TOML file. Of the other flags, only --check, --poll and --workers go with it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["FlagArgs", "KeyArgs", "connections_max"])]
+    config: Option<PathBuf>,
+
+    /// Check the settings, with certificates and directories, and end: exit code 0 or 2
+    #[arg(long)]
+    check: bool,
+
+    #[command(flatten)]
+    flags: FlagArgs,
+
+    #[command(flatten)]
+    key: KeyArgs,
+
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// The settings that have flags.
+#[derive(Debug, Clone, Args)]
+struct FlagArgs {
     /// The directory of the stream that lines are appended to; it is created
     #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    directory: Option<PathBuf>,
 
     /// Take lines here: RFC 5424, RFC 3164, JSON or plain text; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -42,7 +89,7 @@ pub(crate) struct LogdArgs {
 
     /// The kernel's buffer of each datagram socket, in bytes
     #[arg(long, value_name = "BYTES")]
-    receive_buffer: Option<usize>,
+    receive_buffer: Option<u64>,
 
     /// Take lines through TLS here (RFC 5425); needs --tls-certificate and --tls-key; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_certificate", "tls_key"])]
@@ -63,6 +110,43 @@ pub(crate) struct LogdArgs {
     /// Take `POST /` with lines here; the answer comes when they are durable; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Vec<SocketAddr>,
+
+    /// Serve /metrics and /healthz here; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    status: Option<SocketAddr>,
+
+    /// Append lines to this file
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+
+    /// Begin a new file in each such period: daily or hourly (UTC)
+    #[arg(long, value_name = "PERIOD", requires = "file", value_parser = value::<Period>)]
+    file_rotate: Option<Period>,
+
+    /// Begin a new file before this one has so many bytes, as 64MiB
+    #[arg(long, value_name = "SIZE", requires = "file", value_parser = value::<Size>)]
+    file_rotate_size: Option<Size>,
+
+    /// Keep so many rotated files [default: all]
+    #[arg(long, value_name = "N", requires = "file")]
+    file_keep: Option<usize>,
+
+    /// Pack rotated files
+    #[arg(long, requires = "file")]
+    file_gzip: bool,
+
+    /// Print lines on standard output: text, or --stdout=json
+    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "text",
+          value_parser = value::<StdoutForm>)]
+    stdout: Option<StdoutForm>,
+
+    /// Send lines to the --http input of another log server
+    #[arg(long, value_name = "http://HOST:PORT")]
+    relay: Option<String>,
+
+    /// The directory of the relay's own spool, of up to 1 GiB [default: it sends from the stream in DIR]
+    #[arg(long, value_name = "DIR", requires = "relay")]
+    relay_spool: Option<PathBuf>,
 
     /// What happens to errors and more urgent lines that the disk cannot take yet: wait (the client is not read),
     /// drop-oldest, sample:N (one of N), or coalesce (repeated lines are counted)
@@ -99,99 +183,261 @@ pub(crate) struct LogdArgs {
     /// system has it)
     #[arg(long, value_name = "MODE", default_value_t)]
     sync: SyncMode,
-
-    #[command(flatten)]
-    key: KeyArgs,
-
-    #[command(flatten)]
-    host: HostArgs,
 }
 
 impl LogdArgs {
-    fn config(&self) -> Result<Config> {
-        let inputs = self.inputs();
-        if self.tcp.is_empty() && inputs.is_empty() {
-            return Err(Usage::new("name an input, as --tcp 127.0.0.1:1514").into());
+    /// The settings of the file, or of the flags.
+    fn settings(&self) -> Result<Settings, SettingsError> {
+        match &self.config {
+            Some(path) => Settings::read(path),
+            None => Ok(self.of_flags()),
         }
-        let options = StreamOptions::new().sync(self.sync);
-        let mut options = options.flush_after(FLUSH_AFTER);
-        if let Some(key) = self.key.key(&self.directory)? {
-            options = options.key(key);
-        }
-        let path = self.directory.clone();
-        let tcp = |&address| TcpConfig {
-            address,
-            framing: Framing::Detect,
+    }
+
+    fn of_flags(&self) -> Settings {
+        let flags = &self.flags;
+        let stream = flags.directory.iter().map(|path| StreamSettings {
+            sync: flags.sync,
+            key_file: self.key.key_file.clone(),
+            key_env: self.key.key_env.clone(),
+            ..StreamSettings::new(path.clone())
+        });
+        let group = |policy| GroupSettings {
+            policy: Some(policy),
+            ..GroupSettings::default()
         };
-        let mut config = Config::new(vec![StreamSinkConfig { path, options }.sink("stream")]);
-        let policies = [self.urgent, self.warning, self.normal, self.debug];
-        for (group, policy) in config.groups.iter_mut().zip(policies) {
-            group.policy = policy;
-        }
-        Ok(Config {
-            tcp: self.tcp.iter().map(tcp).collect(),
-            inputs,
-            source: SourceBound {
-                lines: self.client_lines,
-                bytes: self.client_bytes,
+        Settings {
+            status: flags.status,
+            connections_max: Some(self.host.connections_max as usize),
+            idle_time: flags.idle_seconds.map(|s| Time(Duration::from_secs(s))),
+            source: SourceSettings {
+                lines: Some(flags.client_lines),
+                bytes: Some(Size(flags.client_bytes)),
             },
-            connections_max: self.host.connections_max as usize,
-            idle_time: self.idle_seconds.map(Duration::from_secs),
-            ..config
-        })
+            group: GroupsSettings {
+                urgent: group(flags.urgent),
+                warning: group(flags.warning),
+                normal: group(flags.normal),
+                debug: group(flags.debug),
+            },
+            stream: stream.collect(),
+            ..flags.sinks(flags.inputs())
+        }
     }
 }
 
-impl LogdArgs {
-    /// All but TCP.
-    fn inputs(&self) -> Vec<InputConfig> {
-        let options = DatagramConfig {
-            receive_buffer_bytes: self.receive_buffer,
-            ..DatagramConfig::default()
+impl FlagArgs {
+    fn inputs(&self) -> Settings {
+        let framing = Framing::Detect;
+        let tcp = |&address| TcpSettings { address, framing };
+        let receive_buffer = self.receive_buffer.map(Size);
+        let udp = |&address| UdpSettings {
+            address,
+            receive_buffer,
+            senders_max: None,
         };
-        let udp = |&address| InputConfig::Udp { address, options };
-        let datagrams = |path: &PathBuf| InputConfig::UnixDatagram {
+        let unix = |path: &PathBuf| UnixSettings {
             path: path.clone(),
-            mode: Some(0o666),
-            options,
+            mode: every_user(),
+            receive_buffer,
+            senders_max: None,
         };
-        let streams = |path: &PathBuf| InputConfig::UnixStream {
+        let unix_stream = |path: &PathBuf| UnixStreamSettings {
             path: path.clone(),
-            mode: Some(0o666),
-            framing: Framing::Detect,
+            mode: every_user(),
+            framing,
         };
-        let http = |&address| InputConfig::Http(HttpConfig::new(address));
-        let mut inputs: Vec<_> = self.udp.iter().map(udp).collect();
-        inputs.extend(self.unix.iter().map(datagrams));
-        inputs.extend(self.unix_stream.iter().map(streams));
-        if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
-            inputs.extend(self.tls.iter().map(|&address| {
-                InputConfig::Tls(TlsConfig {
-                    client_roots: self.tls_clients.clone(),
-                    ..TlsConfig::new(address, certificate.clone(), key.clone())
-                })
-            }));
+        let tls = |&address| {
+            Some(TlsSettings {
+                address,
+                certificate: self.tls_certificate.clone()?,
+                key: self.tls_key.clone()?,
+                clients: self.tls_clients.clone(),
+                framing,
+                handshake_time: None,
+            })
+        };
+        let http = |&address| HttpSettings {
+            address,
+            body_max: None,
+        };
+        Settings {
+            tcp: self.tcp.iter().map(tcp).collect(),
+            udp: self.udp.iter().map(udp).collect(),
+            unix: self.unix.iter().map(unix).collect(),
+            unix_stream: self.unix_stream.iter().map(unix_stream).collect(),
+            tls: self.tls.iter().filter_map(tls).collect(),
+            http: self.http.iter().map(http).collect(),
+            ..Settings::default()
         }
-        inputs.extend(self.http.iter().map(http));
-        inputs
     }
+
+    /// The sinks but the stream.
+    fn sinks(&self, settings: Settings) -> Settings {
+        let file = |path: &PathBuf| FileSettings {
+            rotate: self.file_rotate,
+            rotate_size: self.file_rotate_size,
+            gzip: self.file_gzip,
+            keep: self.file_keep,
+            ..FileSettings::new(path.clone())
+        };
+        let stdout = |form| StdoutSettings {
+            form,
+            ..StdoutSettings::default()
+        };
+        let relay = |url: &String| RelaySettings {
+            spool: self.relay_spool.clone().map(SpoolSettings::new),
+            ..RelaySettings::new(url.clone())
+        };
+        Settings {
+            file: self.file.iter().map(file).collect(),
+            stdout: self.stdout.into_iter().map(stdout).collect(),
+            relay: self.relay.iter().map(relay).collect(),
+            ..settings
+        }
+    }
+}
+
+fn usage(error: impl std::fmt::Display) -> Usage {
+    Usage::new(error.to_string())
+}
+
+/// Serves `/metrics` and `/healthz` of what is set later.
+fn serve_status(
+    host: &Host,
+    address: SocketAddr,
+    shown: Arc<OnceLock<Arc<Operations>>>,
+) -> Result<HttpServer> {
+    let system = host.system.clone();
+    let handler = HttpHandler::function(move |request| match (request.uri().path(), shown.get()) {
+        ("/metrics", Some(shown)) => metrics::page(&system, |text| shown.render(text)),
+        ("/healthz", Some(shown)) => health(shown),
+        ("/metrics" | "/healthz", None) => {
+            answer(StatusCode::SERVICE_UNAVAILABLE, "it begins\n".to_owned())
+        }
+        _ => {
+            let text = "/metrics and /healthz are here\n".to_owned();
+            answer(StatusCode::NOT_FOUND, text)
+        }
+    });
+    bound(HttpServer::bind(
+        &host.system,
+        &host.poller,
+        address,
+        ListenerOptions::default(),
+        Limits::default(),
+        handler,
+    ))
+}
+
+/// 200 or 503, with the reasons.
+fn health(operations: &Operations) -> Response<Body> {
+    let health = operations.health();
+    let status = match health.problems.as_slice() {
+        [] => StatusCode::OK,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut text = health.problems.join("\n");
+    if text.is_empty() {
+        text.push_str("ok");
+    }
+    for warning in health.warnings {
+        text += &format!("\nwarning: {warning}");
+    }
+    answer(status, text + "\n")
+}
+
+/// Reloads at each SIGHUP.
+fn reload_on_hangup(
+    mut hangups: Signals,
+    args: LogdArgs,
+    operations: Arc<Operations>,
+    notifier: Notifier,
+) -> Result<()> {
+    let reload = move || {
+        for _ in hangups.forever() {
+            notifier.say("RELOADING=1");
+            let (Ok(line) | Err(line)) = operations.reload(args.settings());
+            say(&line);
+            notifier.say("READY=1");
+        }
+    };
+    let thread = thread::Builder::new().name("reload".to_owned());
+    thread.spawn(reload).context("cannot start a thread")?;
+    Ok(())
 }
 
 /// Serves until Ctrl-C.
 pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let settings = args.settings().map_err(usage)?;
+    if args.check {
+        let checked = settings.check().map_err(usage)?;
+        announce(&format!("configuration ok: {checked}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(LevelFilter::WARN)
+        .init();
     let end = interrupt.expect();
-    let config = args.config()?;
+    let hangups = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
+    let notifier = Notifier::connect().context("cannot reach $NOTIFY_SOCKET")?;
+    let config = settings.config().map_err(usage)?;
     let host = args.host.start()?;
-    let started = Server::start(&host.system, &host.poller, config);
-    let server = started.map_err(|error| Usage::new(error.to_string()))?;
+    // Before lines are taken: the port may be in use.
+    let shown: Arc<OnceLock<Arc<Operations>>> = Arc::default();
+    let status = settings
+        .status
+        .map(|address| serve_status(&host, address, shown.clone()));
+    let status = status.transpose()?;
+    let server = Server::start(&host.system, &host.poller, config).map_err(usage)?;
+    let server = Arc::new(server);
+    let (system, poller) = (&host.system, &host.poller);
+    let operations = Operations::new(system, poller, server.clone(), settings.clone());
+    let operations = Arc::new(operations);
+    // Set once, here.
+    let _ = shown.set(operations.clone());
+    let seen = operations.clone();
+    let _shown = board::show("logd", "logd", move |text| seen.render(text));
+    let hangups_end = hangups.handle();
+    reload_on_hangup(hangups, args.clone(), operations, notifier.clone())?;
+    // Lines have standard output for themselves.
+    let is_stdout_taken = !settings.stdout.is_empty();
+    let tell = |line: String| match is_stdout_taken {
+        true => {
+            say(&line);
+            Ok(())
+        }
+        false => announce(&line),
+    };
+    if let Some(status) = &status {
+        tell(format!(
+            "http://{0}/metrics and http://{0}/healthz say how it is",
+            status.address()
+        ))?;
+    }
     for address in server.tcp_addresses() {
-        announce(&format!("tcp://{address} takes lines; Ctrl-C ends it"))?;
+        tell(format!("tcp://{address} takes lines; Ctrl-C ends it"))?;
     }
     for input in server.inputs() {
-        announce(&format!("{input} takes lines; Ctrl-C ends it"))?;
+        tell(format!("{input} takes lines; Ctrl-C ends it"))?;
     }
+    notifier.watch(&host.system)?;
+    notifier.say("READY=1");
     Ok(host.serve(end, "part", |time| {
+        notifier.say("STOPPING=1");
+        hangups_end.close();
         let report = server.stop(time);
+        if let Some(status) = status {
+            status.drain(Duration::from_secs(1));
+        }
+        let totals = server.totals();
+        let shed: u64 = totals.shed.iter().sum();
+        let (accepted, taken) = (totals.accepted, totals.taken);
+        say(&format!(
+            "{}: {taken} in all sinks, {shed} shed",
+            counted(accepted, "line")
+        ));
         for (sink, error) in &report.sinks_failed {
             say(&format!("the sink {sink} was not closed in order: {error}"));
         }

@@ -6,7 +6,7 @@ use freeboard::{
     meter::{Exposition, families},
     net::http::Body,
 };
-use http::{Response, header::CONTENT_TYPE};
+use http::{Response, StatusCode, header::CONTENT_TYPE};
 
 /// The text of all gauges of a system, with what `further` adds.
 pub(super) fn page(system: &System, further: impl FnOnce(&mut Exposition)) -> Response<Body> {
@@ -16,4 +16,11 @@ pub(super) fn page(system: &System, further: impl FnOnce(&mut Exposition)) -> Re
     answer
         .body(Body::from(Bytes::from(text.finish())))
         .expect("the header is well-formed")
+}
+
+/// A short text.
+pub(super) fn answer(status: StatusCode, body: String) -> Response<Body> {
+    let mut answer = Response::new(Body::from(Bytes::from(body)));
+    *answer.status_mut() = status;
+    answer
 }

@@ -12,11 +12,11 @@ use crate::usage::Usage;
 pub(crate) struct KeyArgs {
     /// Read the key from this file, which is not in the stream's directory
     #[arg(long, value_name = "FILE", conflicts_with = "key_env")]
-    key_file: Option<PathBuf>,
+    pub(crate) key_file: Option<PathBuf>,
 
     /// Read the key from this environment variable
     #[arg(long, value_name = "VARIABLE")]
-    key_env: Option<String>,
+    pub(crate) key_env: Option<String>,
 }
 
 impl KeyArgs {

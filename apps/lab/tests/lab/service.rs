@@ -190,7 +190,7 @@ pub(crate) fn connect(address: &str) -> io::Result<TcpStream> {
     Ok(peer)
 }
 
-fn get(address: &str, path: &str) -> String {
+pub(crate) fn get(address: &str, path: &str) -> String {
     let mut peer = connect(address).expect("it listens");
     let request = format!("GET {path} HTTP/1.0\r\n\r\n");
     peer.write_all(request.as_bytes()).expect("it reads");

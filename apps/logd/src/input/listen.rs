@@ -4,6 +4,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Instant};
 
 use freeboard::{
     ActorRef, SpawnError, System,
+    meter::Exposition,
     net::{
         UnixBindError, UnixOptions,
         datagram::{DatagramSnapshot, DatagramSocket},
@@ -13,10 +14,10 @@ use freeboard::{
     },
 };
 
-use crate::{frame::Framing, server::ServerHandle};
+use crate::{config::TcpConfig, frame::Framing, server::ServerHandle};
 
 #[cfg(feature = "tls")]
-use super::tls::{TlsConfig, TlsInput, TlsSnapshot};
+use super::tls::{self, TlsConfig, TlsInput, TlsSnapshot};
 use super::{
     datagram::{DatagramConfig, DatagramSource},
     http::{self, HttpConfig},
@@ -27,6 +28,8 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InputConfig {
+    /// TCP.
+    Tcp(TcpConfig),
     /// UDP (RFC 5426): a datagram is a message.
     Udp {
         /// The address; port 0 takes any free port.
@@ -59,6 +62,47 @@ pub enum InputConfig {
     Http(HttpConfig),
 }
 
+impl InputConfig {
+    /// Whether both listen at the same place, so that only one of them can be open.
+    pub(crate) fn is_at_place_of(&self, other: &Self) -> bool {
+        match (self.place(), other.place()) {
+            (Place::Ip(kind, address), Place::Ip(other_kind, other)) => {
+                kind == other_kind && address == other
+            }
+            (Place::Path(path), Place::Path(other)) => path == other,
+            _ => false,
+        }
+    }
+
+    /// Whether they differ in nothing but in what a reload can change.
+    pub(crate) fn is_reloadable_to(&self, other: &Self) -> bool {
+        match (self, other) {
+            #[cfg(feature = "tls")]
+            (Self::Tls(this), Self::Tls(other)) => {
+                (this.framing, this.handshake_time) == (other.framing, other.handshake_time)
+            }
+            _ => self == other,
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
+        match self {
+            Self::Tcp(config) => Place::Ip("tcp", config.address),
+            Self::Udp { address, .. } => Place::Ip("udp", *address),
+            Self::UnixDatagram { path, .. } | Self::UnixStream { path, .. } => Place::Path(path),
+            #[cfg(feature = "tls")]
+            Self::Tls(config) => Place::Ip("tls", config.address),
+            Self::Http(config) => Place::Ip("http", config.address),
+        }
+    }
+}
+
+/// Where an input listens.
+enum Place<'a> {
+    Ip(&'static str, SocketAddr),
+    Path(&'a PathBuf),
+}
+
 /// An input could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -85,7 +129,11 @@ pub enum InputError {
 /// An open input.
 pub struct Input(Open);
 
+/// What a reload has read for an input and not applied yet.
+pub(crate) struct Prepared(#[cfg(feature = "tls")] tls::Loaded);
+
 enum Open {
+    Tcp(Listener),
     Udp(DatagramSocket, ActorRef<DatagramSource>),
     UnixDatagram(DatagramSocket<PathBuf>, ActorRef<DatagramSource>),
     UnixStream(Listener<PathBuf>),
@@ -104,6 +152,7 @@ impl fmt::Debug for Input {
 impl fmt::Display for Input {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
+            Open::Tcp(listener) => write!(formatter, "tcp://{}", listener.address()),
             Open::Udp(socket, _) => write!(formatter, "udp://{}", socket.address()),
             Open::UnixDatagram(socket, _) => {
                 write!(formatter, "unix-datagram:{}", socket.path().display())
@@ -124,6 +173,7 @@ impl Input {
         config: &InputConfig,
     ) -> Result<Self, InputError> {
         Ok(Self(match config {
+            InputConfig::Tcp(config) => Open::Tcp(tcp::listen(system, poller, server, *config)?),
             InputConfig::Udp { address, options } => {
                 let owner = DatagramSource::spawn(system, server, *options, false)?;
                 let of_socket = options.options();
@@ -173,6 +223,7 @@ impl Input {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.0 {
+            Open::Tcp(listener) => Some(listener.address()),
             Open::Udp(socket, _) => Some(socket.address()),
             Open::UnixDatagram(..) | Open::UnixStream(_) => None,
             #[cfg(feature = "tls")]
@@ -201,6 +252,54 @@ impl Input {
         }
     }
 
+    /// Whether it is plain TCP.
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self.0, Open::Tcp(_))
+    }
+
+    /// Reads what these settings name, to be applied later; `None` if there is nothing.
+    pub(crate) fn prepare(&self, config: &InputConfig) -> Result<Option<Prepared>, InputError> {
+        match (&self.0, config) {
+            #[cfg(feature = "tls")]
+            (Open::Tls(..), InputConfig::Tls(config)) => Ok(Some(Prepared(tls::load(config)?))),
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) fn apply(&self, prepared: Prepared) {
+        match &self.0 {
+            #[cfg(feature = "tls")]
+            Open::Tls(_, tls) => tls.set(prepared.0),
+            _ => drop(prepared),
+        }
+    }
+
+    /// When its certificate expires.
+    #[cfg(feature = "tls")]
+    pub(crate) fn expires(&self) -> Option<jiff::Timestamp> {
+        match &self.0 {
+            Open::Tls(_, tls) => Some(tls.expires()),
+            _ => None,
+        }
+    }
+
+    /// Adds its metrics.
+    pub(crate) fn render(&self, text: &mut Exposition) {
+        let name = self.to_string();
+        match &self.0 {
+            Open::Tcp(listener) => listener.snapshot().render(&name, text),
+            Open::Udp(socket, _) => socket.snapshot().render(&name, text),
+            Open::UnixDatagram(socket, _) => socket.snapshot().render(&name, text),
+            Open::UnixStream(listener) => listener.snapshot().render(&name, text),
+            #[cfg(feature = "tls")]
+            Open::Tls(listener, _) => listener.snapshot().render(&name, text),
+            Open::Http(server) => {
+                server.connections().render(&name, text);
+                server.snapshot().render(&name, text);
+            }
+        }
+    }
+
     /// Takes nothing new, and waits until everything that has arrived is with the dams. HTTP requests get their answers
     /// first.
     pub(crate) fn stop(&self, deadline: Instant) {
@@ -208,6 +307,7 @@ impl Input {
         match &self.0 {
             Open::Udp(socket, owner) => stop_datagrams(socket, owner, deadline),
             Open::UnixDatagram(socket, owner) => stop_datagrams(socket, owner, deadline),
+            Open::Tcp(listener) => drop(listener.drain(left)),
             Open::UnixStream(listener) => drop(listener.drain(left)),
             #[cfg(feature = "tls")]
             Open::Tls(listener, _) => drop(listener.drain(left)),

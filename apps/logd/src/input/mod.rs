@@ -8,12 +8,13 @@ mod datagram;
 mod http;
 mod listen;
 mod records;
-pub(crate) mod tcp;
+mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
 
 pub use datagram::DatagramConfig;
 pub use http::HttpConfig;
+pub(crate) use listen::Prepared;
 pub use listen::{Input, InputConfig, InputError};
 #[cfg(feature = "tls")]
 pub use tls::{TlsConfig, TlsSnapshot};
@@ -30,10 +31,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use freeboard::flow::ReservoirBound;
 
 use crate::{
     batch::{Batch, BatchBuilder, Done, Line, Marks},
-    config::Policy,
+    config::{GroupConfig, Policy},
     frame::{Framer, Framing},
     parse::{self, Parsed},
     priority::Group,
@@ -61,6 +63,8 @@ pub struct Fed {
 /// Turns the bytes of one source into batches, and sends them to the dams.
 pub struct Intake {
     source: OpenSource,
+    /// Of the settings that the groups have.
+    generation: u64,
     framer: Framer,
     groups: [GroupIntake; Group::ALL.len()],
     /// What the frame before was: a frame that continues it is the same.
@@ -70,7 +74,7 @@ pub struct Intake {
 
 /// The lines of one severity group.
 struct GroupIntake {
-    policy: Policy,
+    config: GroupConfig,
     builder: BatchBuilder,
     /// Lines that were considered for the sample.
     considered: u32,
@@ -96,15 +100,18 @@ impl Intake {
     /// Of a new source of this name.
     #[must_use]
     pub fn new(server: &ServerHandle, name: &str, framing: Framing) -> Self {
+        let generation = server.generation();
+        let config = server.config();
         let group = |group| GroupIntake {
-            policy: server.lanes().policy(group),
+            config: config.groups[group as usize],
             builder: BatchBuilder::new(group),
             considered: 0,
             evictable: VecDeque::new(),
         };
         Self {
             source: OpenSource::new(server, name),
-            framer: Framer::new(framing, server.config().line_bytes_max),
+            generation,
+            framer: Framer::new(framing, config.line_bytes_max),
             groups: Group::ALL.map(group),
             previous: Parsed::PLAIN,
             is_previous_kept: true,
@@ -148,14 +155,29 @@ impl Intake {
         }
     }
 
+    /// Takes over the settings of the groups that a reload has changed.
+    fn refresh(&mut self) {
+        let server = self.source.server();
+        let generation = server.generation();
+        if generation != self.generation {
+            self.generation = generation;
+            let config = server.config();
+            for (group, config) in self.groups.iter_mut().zip(&config.groups) {
+                group.config = *config;
+            }
+        }
+    }
+
     /// Cuts bytes into lines, or takes the rest, and sends the lines. Whether a line is of a group that waits.
     fn take(&mut self, bytes: Option<Bytes>, received_ns: u64, parts: &mut Parts) -> bool {
+        self.refresh();
         let Self {
             source,
             framer,
             groups,
             previous,
             is_previous_kept,
+            ..
         } = self;
         let frames = match bytes {
             Some(bytes) => framer.feed(bytes),
@@ -182,7 +204,7 @@ impl Intake {
             kinds.malformed += u64::from(marks.has(Marks::MALFORMED));
             let number = Group::of(parsed.priority.severity()) as usize;
             let group = &mut groups[number];
-            match (group.policy, &mut repeats) {
+            match (group.config.policy, &mut repeats) {
                 (Policy::Wait | Policy::DropOldest, _) | (Policy::Coalesce, None) => {}
                 (Policy::Sample(one_in), _) => {
                     if !frame.is_continuation {
@@ -219,7 +241,7 @@ impl Intake {
         let mut waits = false;
         for group in groups {
             if !group.builder.is_empty() {
-                waits |= matches!(group.policy, Policy::Wait | Policy::Coalesce);
+                waits |= matches!(group.config.policy, Policy::Wait | Policy::Coalesce);
                 sender.send(group);
             }
         }
@@ -242,7 +264,7 @@ impl Intake {
 impl GroupIntake {
     /// Whether the line is in the sample; if not, it is counted as shed.
     fn is_sampled(&mut self, one_in: NonZeroU32, sender: &mut Sender<'_>) -> bool {
-        let reason = match sender.pressure(self.builder.group()) {
+        let reason = match sender.pressure(self.builder.group(), self.config.reservoir) {
             Pressure::None => return true,
             Pressure::Sample => Shed::Sampled,
             Pressure::Full => Shed::Full,
@@ -266,11 +288,11 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    fn pressure(&self, group: Group) -> Pressure {
+    fn pressure(&self, group: Group, bound: ReservoirBound) -> Pressure {
         let room = self.source.source().room();
         if !room.is_below() {
             Pressure::Full
-        } else if !room.is_low() || self.source.server().lanes().is_pressed(group) {
+        } else if !room.is_low() || self.source.server().lanes().is_pressed(group, bound) {
             Pressure::Sample
         } else {
             Pressure::None
@@ -280,14 +302,14 @@ impl Sender<'_> {
     fn send(&mut self, group: &mut GroupIntake) {
         let GroupIntake {
             builder,
-            policy,
+            config,
             evictable,
             ..
         } = group;
         let source = self.source.source();
         let built = builder.build(source, self.received_ns, &self.text, self.parts.next());
         let Some(batch) = built else { return };
-        if *policy == Policy::DropOldest {
+        if config.policy == Policy::DropOldest {
             let is_finished =
                 |batch: &Weak<Batch>| batch.upgrade().is_none_or(|it| !it.is_queued());
             while evictable.front().is_some_and(is_finished) {

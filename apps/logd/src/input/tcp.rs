@@ -51,7 +51,7 @@ pub(super) trait Layer: Send {
 pub(super) struct BrokenLayer;
 
 /// Listens on an address.
-pub(crate) fn listen(
+pub(super) fn listen(
     system: &System,
     poller: &Poller,
     server: &ServerHandle,

@@ -8,7 +8,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use freeboard::net::tcp::Peer;
+use jiff::Timestamp;
 use rustls::{
     AlertDescription, Error, RootCertStore, ServerConfig, ServerConnection,
     crypto::ring,
@@ -71,6 +72,14 @@ impl TlsConfig {
             handshake_time: Duration::from_secs(10),
         }
     }
+
+    /// Reads certificates and key.
+    ///
+    /// # Errors
+    /// A file cannot be used, or the certificate is not valid today.
+    pub fn check(&self) -> Result<(), InputError> {
+        load(self).map(drop)
+    }
 }
 
 /// The counters of a TLS input.
@@ -92,7 +101,8 @@ pub(super) struct TlsInput(Arc<Shared>);
 
 struct Shared {
     server: ServerHandle,
-    config: Arc<ServerConfig>,
+    /// For connections from now on.
+    loaded: RwLock<Loaded>,
     handshake_time: Duration,
     established: AtomicU64,
     bad_certificates: AtomicU64,
@@ -106,7 +116,7 @@ impl TlsInput {
     pub(super) fn new(server: &ServerHandle, config: &TlsConfig) -> Result<Self, InputError> {
         Ok(Self(Arc::new(Shared {
             server: server.clone(),
-            config: Arc::new(server_config(config)?),
+            loaded: RwLock::new(load(config)?),
             handshake_time: config.handshake_time,
             established: AtomicU64::new(0),
             bad_certificates: AtomicU64::new(0),
@@ -117,10 +127,26 @@ impl TlsInput {
         })))
     }
 
+    /// Uses other certificates for connections from now on. Those that are open keep theirs.
+    pub(super) fn set(&self, loaded: Loaded) {
+        let current = self.0.loaded.write();
+        *current.unwrap_or_else(PoisonError::into_inner) = loaded;
+    }
+
+    /// When the certificate expires.
+    pub(super) fn expires(&self) -> Timestamp {
+        self.loaded().expires
+    }
+
+    fn loaded(&self) -> Loaded {
+        let loaded = self.0.loaded.read();
+        loaded.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The layer of a connection.
     pub(super) fn layer(&self, peer: Peer) -> Option<Box<dyn Layer>> {
         // It fails only for a configuration that cannot be, which is checked at the start.
-        let connection = ServerConnection::new(self.0.config.clone()).ok()?;
+        let connection = ServerConnection::new(self.loaded().config).ok()?;
         Some(Box::new(TlsLayer {
             connection,
             input: self.clone(),
@@ -173,8 +199,47 @@ impl TlsInput {
     }
 }
 
-fn server_config(config: &TlsConfig) -> Result<ServerConfig, InputError> {
+/// What the files of an input give.
+#[derive(Clone)]
+pub(super) struct Loaded {
+    config: Arc<ServerConfig>,
+    expires: Timestamp,
+}
+
+/// Reads the files of an input.
+pub(super) fn load(config: &TlsConfig) -> Result<Loaded, InputError> {
     let certificates = read_certificates(&config.certificates)?;
+    let expires = valid_until(&certificates[0], Timestamp::now());
+    let expires = expires.map_err(fail(&config.certificates))?;
+    let config = Arc::new(server_config(config, certificates)?);
+    Ok(Loaded { config, expires })
+}
+
+/// When a certificate expires.
+///
+/// # Errors
+/// It has, or is not valid yet.
+fn valid_until(certificate: &CertificateDer<'_>, now: Timestamp) -> Result<Timestamp, String> {
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(certificate).map_err(|error| error.to_string())?;
+    let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp());
+    let validity = parsed.validity();
+    // A year after 9999 is as good as never.
+    let from = time(validity.not_before).unwrap_or(Timestamp::MAX);
+    let until = time(validity.not_after).unwrap_or(Timestamp::MAX);
+    if until < now {
+        return Err(format!("the certificate has expired at {until}"));
+    }
+    if now < from {
+        return Err(format!("the certificate is not valid before {from}"));
+    }
+    Ok(until)
+}
+
+fn server_config(
+    config: &TlsConfig,
+    certificates: Vec<CertificateDer<'static>>,
+) -> Result<ServerConfig, InputError> {
     let key = PrivateKeyDer::from_pem_file(&config.key).map_err(fail(&config.key))?;
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())

@@ -50,7 +50,8 @@ pub struct Rotation {
 }
 
 /// A period of rotation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Period {
     /// An hour.
     Hourly,

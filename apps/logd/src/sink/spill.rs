@@ -50,7 +50,8 @@ const CONSUMER: &str = "sink";
 const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
 /// What happens when a spool has reached its bound, or its disk is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SpoolFull {
     /// The oldest lines are removed, and counted as lost. On a full disk, new lines are shed.
     #[default]

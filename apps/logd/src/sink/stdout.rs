@@ -16,7 +16,8 @@ use crate::{
 };
 
 /// The form of the lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum StdoutForm {
     /// As in files: time of receipt, host, text.
     #[default]

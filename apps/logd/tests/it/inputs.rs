@@ -716,6 +716,76 @@ mod tls {
     }
 
     #[test]
+    fn a_reload_changes_the_certificate_and_keeps_connections() {
+        if !is_on_path("openssl") {
+            return;
+        }
+        let (authority, other) = (Authority::new(), Authority::new());
+        let sink = TestSink::default();
+        let before = config(authority.issue("server", 2_100));
+        let rig = start(&sink, InputConfig::Tls(before.clone()));
+        let mut open = Command::new("openssl")
+            .args([
+                "s_client",
+                "-quiet",
+                "-no_ign_eof",
+                "-CAfile",
+                path(&authority.root()),
+            ])
+            .args(["-connect", &address(&rig).to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl");
+        let mut stdin = open.stdin.take().expect("a pipe");
+        stdin.write_all(b"<14>before\n").expect("it reads");
+        rig.wait_accepted(1);
+
+        let reload = |(certificates, key): (PathBuf, PathBuf)| {
+            let tls = TlsConfig {
+                certificates,
+                key,
+                ..before.clone()
+            };
+            let mut config = Config::clone(&rig.server.handle().config());
+            config.inputs = vec![InputConfig::Tls(tls)];
+            rig.server.reload(&rig.system, &rig.poller, config)
+        };
+        let error = reload(other.issue("expired", 2_020)).expect_err("it is refused");
+        assert!(
+            error.to_string().contains("expired at 2020-01-01T"),
+            "{error}"
+        );
+        let root = path(&authority.root()).to_owned();
+        assert!(s_client(
+            &rig,
+            &["-CAfile", &root],
+            "<14>with the old one\n"
+        ));
+        assert_eq!(
+            reload(other.issue("server", 2_100)).expect("it is valid"),
+            [""; 0]
+        );
+        assert!(!s_client(&rig, &["-CAfile", &root], ""));
+        assert!(s_client(
+            &rig,
+            &["-CAfile", path(&other.root())],
+            "<14>with the new one\n"
+        ));
+        stdin.write_all(b"<14>after\n").expect("it is open");
+        drop(stdin);
+        assert!(open.wait().expect("it exits").success());
+        eventually("all are there", || {
+            let texts = sink.texts();
+            ["before", "with the old one", "with the new one", "after"]
+                .iter()
+                .all(|text| texts.contains(&format!("<14>{text}")))
+        });
+        assert!(rig.stop().is_clean());
+    }
+
+    #[test]
     fn a_key_that_does_not_fit_is_an_error_at_the_start() {
         let authority = Authority::new();
         let (certificates, _) = authority.issue("server", 2_100);
@@ -725,6 +795,7 @@ mod tls {
             (certificates.clone(), key),
             (certificates.clone(), nowhere.clone()),
             (nowhere, certificates),
+            authority.issue("expired", 2_020),
         ] {
             let config = Config {
                 inputs: vec![InputConfig::Tls(TlsConfig::new(any(), certificates, key))],

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use freeboard::{
     cache::Cache,
     meter::Exposition,
@@ -14,7 +13,7 @@ use freeboard::{
 };
 use freeboard_fetcher::{broker::Queue, service::Fetcher, store::Bulkhead};
 
-use super::Ends;
+use super::{super::metrics::answer, Ends};
 
 /// What others may know.
 pub(super) struct Page {
@@ -55,11 +54,4 @@ impl Page {
             down => answer(StatusCode::SERVICE_UNAVAILABLE, down.join("\n") + "\n"),
         }
     }
-}
-
-/// A short text.
-pub(super) fn answer(status: StatusCode, body: String) -> Response<Body> {
-    let mut answer = Response::new(Body::from(Bytes::from(body)));
-    *answer.status_mut() = status;
-    answer
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     io::Write as _,
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
@@ -25,8 +25,9 @@ pub(crate) use freeboard_test_servers::{LONG, eventually};
 
 /// A running server.
 pub(crate) struct Rig {
-    pub(crate) server: Server,
-    system: System,
+    pub(crate) server: Arc<Server>,
+    pub(crate) system: System,
+    pub(crate) poller: Poller,
 }
 
 impl Rig {
@@ -36,18 +37,30 @@ impl Rig {
     }
 
     pub(crate) fn try_start(config: Config) -> Result<Self, freeboard_logd::StartError> {
-        let poller = Poller::new(2, Policy::default()).expect("a poller");
-        let system = System::builder().workers(2).driver(poller.driver());
-        let system = system.build().expect("a system");
-        let config = Config {
+        Self::try_start_as_is(Config {
             tcp: vec![TcpConfig {
                 address: SocketAddr::from(([127, 0, 0, 1], 0)),
                 framing: Framing::Newline,
             }],
             ..config
-        };
-        let server = Server::start(&system, &poller, config)?;
-        Ok(Self { server, system })
+        })
+    }
+
+    /// As [`Rig::start`], without a further input.
+    pub(crate) fn start_as_is(config: Config) -> Self {
+        Self::try_start_as_is(config).expect("it starts")
+    }
+
+    fn try_start_as_is(config: Config) -> Result<Self, freeboard_logd::StartError> {
+        let poller = Poller::new(2, Policy::default()).expect("a poller");
+        let system = System::builder().workers(2).driver(poller.driver());
+        let system = system.build().expect("a system");
+        let server = Arc::new(Server::start(&system, &poller, config)?);
+        Ok(Self {
+            server,
+            system,
+            poller,
+        })
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
@@ -75,6 +88,12 @@ impl Rig {
     }
 }
 
+/// A port that was free just now.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
 /// Sends text on a connection of its own, and closes it.
 pub(crate) fn send(rig: &Rig, text: &str) {
     rig.connect().write_all(text.as_bytes()).expect("it reads");
@@ -84,6 +103,12 @@ pub(crate) fn send(rig: &Rig, text: &str) {
 pub(crate) fn stream_sink(path: &Path) -> SinkConfig {
     let (path, options) = (path.to_owned(), StreamOptions::new());
     StreamSinkConfig { path, options }.sink("stream")
+}
+
+/// The text of settings: TCP on a free port, and a stream in this directory.
+pub(crate) fn stream_of(path: &Path) -> String {
+    let path = path.display();
+    format!("[[tcp]]\naddress = \"127.0.0.1:0\"\n[[stream]]\npath = \"{path}\"\n")
 }
 
 /// The lines of a stream: source, marks, text.

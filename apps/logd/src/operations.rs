@@ -1,0 +1,234 @@
+//! What an operator needs of a running server: reload, metrics, health.
+//!
+//! ```text
+//!   SIGHUP ──▶ reload ──▶ Server::reload, Server::rotate
+//!   GET /metrics ──▶ render
+//!   GET /healthz ──▶ health
+//! ```
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use freeboard::{
+    System,
+    meter::{Exposition, metrics},
+    net::poller::Poller,
+};
+
+use crate::{
+    priority::{Group, Severity},
+    server::Server,
+    settings::{Settings, SettingsError},
+};
+
+/// A directory with less free space is full, in bytes.
+const FREE_BYTES_MIN: u64 = 1 << 20;
+
+/// A certificate that expires within this time is worth a warning, in seconds.
+#[cfg(feature = "tls")]
+const EXPIRES_SOON_S: i64 = 14 * 86_400;
+
+metrics! {
+    const RELOADS: State;
+    counter "freeboard_logd_reloads_total" = |it| it.reloads, "Reloads that succeeded.";
+    counter "freeboard_logd_reload_failures_total" = |it| it.failures,
+        "Reloads that failed; the settings stayed as they were.";
+}
+
+metrics! {
+    const DIRECTORIES: [(String, u64)];
+    gauge "freeboard_logd_disk_free_bytes" by "directory" = |it| it.iter().map(|(path, free)| (path, *free)),
+        "Free space where a sink writes.";
+}
+
+/// Whether a server does its work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Why it does not; empty if it does.
+    pub problems: Vec<String>,
+    /// What an operator should look at soon.
+    pub warnings: Vec<String>,
+}
+
+struct State {
+    /// Those of the last successful reload.
+    settings: Settings,
+    reloads: u64,
+    failures: u64,
+    /// The error of the last reload, if it failed.
+    failure: Option<String>,
+}
+
+/// A server that an operator looks after.
+pub struct Operations {
+    system: System,
+    poller: Poller,
+    server: Arc<Server>,
+    /// What needs a restart is as it was then.
+    started: Settings,
+    state: Mutex<State>,
+}
+
+impl std::fmt::Debug for Operations {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Operations({:?})", self.server)
+    }
+}
+
+impl Operations {
+    /// Of a server that was started with these settings.
+    #[must_use]
+    pub fn new(system: &System, poller: &Poller, server: Arc<Server>, settings: Settings) -> Self {
+        Self {
+            system: system.clone(),
+            poller: poller.clone(),
+            server,
+            started: settings.clone(),
+            state: Mutex::new(State {
+                settings,
+                reloads: 0,
+                failures: 0,
+                failure: None,
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins new files, and applies settings that were read again: see [`Server::reload`]. Certificates are read again
+    /// even if the settings are equal. The server writes a line about it into the log, which is returned. It blocks the
+    /// thread, so it must not be called in a handler.
+    ///
+    /// # Errors
+    /// The line about a reload that failed. The settings are as they were.
+    pub fn reload(&self, read: Result<Settings, SettingsError>) -> Result<String, String> {
+        self.server.rotate();
+        let reloaded = read
+            .map_err(|error| error.to_string())
+            .and_then(|settings| self.apply(settings));
+        let mut state = self.lock();
+        let (severity, text) = match &reloaded {
+            Ok((settings, text)) => {
+                state.reloads += 1;
+                state.failure = None;
+                state.settings = settings.clone();
+                (Severity::Notice, text.clone())
+            }
+            Err(error) => {
+                let text = format!("reload failed, the settings stay as they were: {error}");
+                state.failures += 1;
+                state.failure = Some(text.clone());
+                (Severity::Error, text)
+            }
+        };
+        drop(state);
+        self.server.write_own(severity, &text);
+        reloaded.map(|_| text.clone()).map_err(|_| text)
+    }
+
+    fn apply(&self, settings: Settings) -> Result<(Settings, String), String> {
+        let config = settings.config().map_err(|error| error.to_string())?;
+        let reloaded = self.server.reload(&self.system, &self.poller, config);
+        let mut restarts = self.started.restarts(&settings);
+        restarts.extend(reloaded.map_err(|error| error.to_string())?);
+        let text = match restarts.as_slice() {
+            [] => "settings reloaded".to_owned(),
+            changed => {
+                let changed = changed.join(", ");
+                format!("settings reloaded; what has changed here needs a restart: {changed}")
+            }
+        };
+        Ok((settings, text))
+    }
+
+    /// Adds the metrics of the server and of reloads to `text`.
+    pub fn render(&self, text: &mut Exposition) {
+        self.server.render(text);
+        text.metrics(RELOADS, &[], &*self.lock());
+        let free = self.free_bytes();
+        let free = free.map(|(path, free)| (path.display().to_string(), free));
+        text.metrics(DIRECTORIES, &[], &*free.collect::<Vec<_>>());
+    }
+
+    /// Free space of the directories of the sinks, as far as it can be found out.
+    fn free_bytes(&self) -> impl Iterator<Item = (PathBuf, u64)> {
+        let mut directories = self.started.directories();
+        directories.sort();
+        directories.dedup();
+        directories.into_iter().filter_map(|path| {
+            let found = rustix::fs::statvfs(&path).ok()?;
+            let free = found.f_bavail.saturating_mul(found.f_frsize);
+            Some((path, free))
+        })
+    }
+
+    /// Whether it does its work.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let mut health = Health::default();
+        let (after, failure) = {
+            let state = self.lock();
+            (state.settings.unhealthy_after(), state.failure.clone())
+        };
+        health.warnings.extend(failure);
+        let problems = &mut health.problems;
+        for sink in self.server.sinks() {
+            let (name, error) = (sink.name(), sink.last_error().unwrap_or_default());
+            if sink.is_dead() {
+                problems.push(format!("the sink {name} takes nothing any more: {error}"));
+            } else if let Some(time) = sink.failing_for().filter(|time| *time > after) {
+                let seconds = time.as_secs();
+                problems.push(format!("the sink {name} fails for {seconds} s: {error}"));
+            } else if let Some(time) = sink.in_call_for().filter(|time| *time > after) {
+                let seconds = time.as_secs();
+                problems.push(format!("the sink {name} hangs for {seconds} s"));
+            }
+        }
+        let config = self.server.handle().config();
+        for group in Group::ALL {
+            let (dam, bound) = (
+                self.server.dam(group),
+                config.groups[group as usize].reservoir,
+            );
+            if dam.depth() >= bound.messages || dam.bytes() >= bound.bytes {
+                problems.push(format!("the reservoir of {} is full", group.name()));
+            }
+        }
+        let shed = self.server.shed_recently();
+        if shed > 0 {
+            let seconds = config.summary_interval.as_secs_f64();
+            problems.push(format!("{shed} lines were shed in the last {seconds} s"));
+        }
+        for (path, free) in self.free_bytes() {
+            if free < FREE_BYTES_MIN {
+                let path = path.display();
+                problems.push(format!("the disk of {path} is full: {free} bytes are free"));
+            }
+        }
+        #[cfg(feature = "tls")]
+        self.check_certificates(&mut health);
+        health
+    }
+
+    #[cfg(feature = "tls")]
+    fn check_certificates(&self, health: &mut Health) {
+        let now_s = jiff::Timestamp::now().as_second();
+        for input in self.server.inputs() {
+            let Some(expires) = input.expires() else {
+                continue;
+            };
+            let left_s = expires.as_second() - now_s;
+            if left_s < 0 {
+                let text = format!("the certificate of {input} has expired at {expires}");
+                health.problems.push(text);
+            } else if left_s < EXPIRES_SOON_S {
+                let text = format!("the certificate of {input} expires at {expires}");
+                health.warnings.push(text);
+            }
+        }
+    }
+}

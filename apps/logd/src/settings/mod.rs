@@ -1,0 +1,726 @@
+//! The settings of a log server as its file and its flags have them.
+//!
+//! ```text
+//!   logd.toml ─┐
+//!              ├─▶ Settings ─▶ Config ─▶ Server
+//!   flags ─────┘
+//! ```
+//!
+//! A key that is unknown is an error with its line. Settings are plain values, so a reload can compare them.
+
+mod check;
+mod error;
+mod values;
+
+use std::{
+    collections::HashSet,
+    fs,
+    net::SocketAddr,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use freeboard::stream::{MasterKey, Retention, StreamOptions, SyncMode};
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+
+pub use error::SettingsError;
+pub use values::{Size, Time, Zone, value};
+
+#[cfg(feature = "tls")]
+use crate::input::TlsConfig;
+use crate::{
+    config::{Config, Policy, TcpConfig},
+    frame::Framing,
+    input::{DatagramConfig, HttpConfig, InputConfig},
+    sink::{
+        FileSinkConfig, Keep, Period, RelayConfig, Rotation, SinkConfig, SpillConfig, SpoolConfig,
+        SpoolFull, StdoutForm, StdoutSinkConfig, StreamSinkConfig,
+    },
+    source::SourceBound,
+};
+
+/// Lines that nobody waits for are written after at most twice this time: a quiet client's lines are seen soon, and a few
+/// hundred writes a second cost little.
+const FLUSH_AFTER: Duration = Duration::from_millis(2);
+use values::{some_text, text};
+
+/// All settings. What is left out has the value of [`Config::new`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Where `/metrics` and `/healthz` are served.
+    pub status: Option<SocketAddr>,
+    /// `/healthz` fails once a sink has failed, or has not returned from a call, for longer than this; 10 s.
+    pub unhealthy_after: Option<Time>,
+    /// The most connections of each input.
+    pub connections_max: Option<usize>,
+    /// A connection is closed after so long without a byte.
+    pub idle_time: Option<Time>,
+    /// Longer lines are cut.
+    pub line_max: Option<Size>,
+    /// Time between two lines about lines that were shed.
+    pub summary_interval: Option<Time>,
+    /// How long a repeated line may be counted.
+    pub repeat_time: Option<Time>,
+    /// The bound of each source.
+    pub source: SourceSettings,
+    /// The severity groups.
+    pub group: GroupsSettings,
+    /// Inputs.
+    pub tcp: Vec<TcpSettings>,
+    /// Inputs.
+    pub udp: Vec<UdpSettings>,
+    /// Inputs: Unix datagram sockets.
+    pub unix: Vec<UnixSettings>,
+    /// Inputs.
+    pub unix_stream: Vec<UnixStreamSettings>,
+    /// Inputs.
+    pub tls: Vec<TlsSettings>,
+    /// Inputs.
+    pub http: Vec<HttpSettings>,
+    /// Sinks.
+    pub stream: Vec<StreamSettings>,
+    /// Sinks.
+    pub file: Vec<FileSettings>,
+    /// Sinks.
+    pub stdout: Vec<StdoutSettings>,
+    /// Sinks: other log servers.
+    pub relay: Vec<RelaySettings>,
+}
+
+/// What a source may have in memory.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SourceSettings {
+    /// Lines.
+    pub lines: Option<u64>,
+    /// Bytes.
+    pub bytes: Option<Size>,
+}
+
+/// The severity groups, the most urgent one first.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GroupsSettings {
+    /// Errors, and more urgent lines.
+    pub urgent: GroupSettings,
+    /// Warnings.
+    pub warning: GroupSettings,
+    /// Notices and informational lines.
+    pub normal: GroupSettings,
+    /// Debug lines.
+    pub debug: GroupSettings,
+}
+
+/// A severity group.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct GroupSettings {
+    /// What happens to lines that the sinks cannot take yet.
+    #[serde(deserialize_with = "some_text")]
+    pub policy: Option<Policy>,
+    /// The bound of its reservoir, in batches.
+    pub reservoir_batches: Option<u64>,
+    /// The bound of its reservoir, in bytes.
+    pub reservoir: Option<Size>,
+}
+
+/// TCP.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TcpSettings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// How lines are told apart.
+    #[serde(default)]
+    pub framing: Framing,
+}
+
+/// UDP.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UdpSettings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The kernel's buffer.
+    pub receive_buffer: Option<Size>,
+    /// The most senders that are told apart at once.
+    pub senders_max: Option<NonZeroUsize>,
+}
+
+/// A Unix datagram socket.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UnixSettings {
+    /// The socket.
+    pub path: PathBuf,
+    /// Its permissions; by default every user may write.
+    #[serde(default = "every_user")]
+    pub mode: u32,
+    /// The kernel's buffer.
+    pub receive_buffer: Option<Size>,
+    /// The most senders that are told apart at once.
+    pub senders_max: Option<NonZeroUsize>,
+}
+
+/// A Unix stream socket.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UnixStreamSettings {
+    /// The socket.
+    pub path: PathBuf,
+    /// Its permissions; by default every user may write.
+    #[serde(default = "every_user")]
+    pub mode: u32,
+    /// How lines are told apart.
+    #[serde(default)]
+    pub framing: Framing,
+}
+
+/// The permissions of a socket that every user may write to.
+#[must_use]
+pub const fn every_user() -> u32 {
+    0o666
+}
+
+/// TLS.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TlsSettings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The server's certificate and those that sign it, in PEM.
+    pub certificate: PathBuf,
+    /// Its key, in PEM.
+    pub key: PathBuf,
+    /// Clients must have a certificate that one of these signs, in PEM.
+    pub clients: Option<PathBuf>,
+    /// How lines are told apart.
+    #[serde(default)]
+    pub framing: Framing,
+    /// A connection whose handshake takes longer is closed.
+    pub handshake_time: Option<Time>,
+}
+
+/// HTTP.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct HttpSettings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The longest body.
+    pub body_max: Option<Size>,
+}
+
+/// A sealed stream.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StreamSettings {
+    /// Its name in metrics and messages.
+    #[serde(default = "stream_name")]
+    pub name: String,
+    /// Its directory.
+    pub path: PathBuf,
+    /// When a line is durable.
+    #[serde(default, deserialize_with = "text")]
+    pub sync: SyncMode,
+    /// The file with the key that it is sealed with.
+    pub key_file: Option<PathBuf>,
+    /// The environment variable with that key.
+    pub key_env: Option<String>,
+    /// The size of a segment.
+    pub segment: Option<Size>,
+    /// The oldest segments are removed beyond this.
+    pub keep: Option<Size>,
+    /// Segments whose last line is older are removed.
+    pub keep_time: Option<Time>,
+    /// The queue in front of it.
+    pub spill: Option<SpillSettings>,
+}
+
+fn stream_name() -> String {
+    "stream".to_owned()
+}
+
+impl StreamSettings {
+    /// A stream in this directory, not sealed.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            name: stream_name(),
+            path,
+            sync: SyncMode::default(),
+            key_file: None,
+            key_env: None,
+            segment: None,
+            keep: None,
+            keep_time: None,
+            spill: None,
+        }
+    }
+
+    fn config(&self) -> Result<StreamSinkConfig, SettingsError> {
+        let key = match (&self.key_file, &self.key_env) {
+            (None, None) => None,
+            (Some(file), None) => Some(MasterKey::from_file(file, &self.path)),
+            (None, Some(variable)) => Some(MasterKey::from_env(variable)),
+            (Some(_), Some(_)) => {
+                return Err(self.invalid("it has one of key-file and key-env"));
+            }
+        };
+        let retention = Retention {
+            bytes: self.keep.map(|keep| keep.0),
+            age: self.keep_time.map(|time| time.0),
+            ..Retention::default()
+        };
+        let mut options = StreamOptions::new()
+            .sync(self.sync)
+            .flush_after(FLUSH_AFTER)
+            .retention(retention);
+        if let Some(key) = key {
+            options = options.key(key.map_err(|error| self.invalid(error))?);
+        }
+        if let Some(segment) = self.segment {
+            options = options.segment_bytes(segment.0);
+        }
+        Ok(StreamSinkConfig {
+            path: self.path.clone(),
+            options,
+        })
+    }
+
+    fn invalid(&self, why: impl std::fmt::Display) -> SettingsError {
+        SettingsError::Invalid(format!("the stream {}: {why}", self.name))
+    }
+}
+
+/// A plain file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FileSettings {
+    /// Its name in metrics and messages.
+    #[serde(default = "file_name")]
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// A new file is begun in each such period.
+    pub rotate: Option<Period>,
+    /// A new file is begun at this size.
+    pub rotate_size: Option<Size>,
+    /// Whether rotated files are packed.
+    #[serde(default)]
+    pub gzip: bool,
+    /// The most rotated files.
+    pub keep: Option<usize>,
+    /// The most bytes of all rotated files.
+    pub keep_size: Option<Size>,
+    /// Whether lines are synced to the disk.
+    #[serde(default)]
+    pub sync: bool,
+    /// The zone of the times and of the periods; UTC.
+    pub time_zone: Option<Zone>,
+    /// The queue in front of it.
+    pub spill: Option<SpillSettings>,
+}
+
+fn file_name() -> String {
+    "file".to_owned()
+}
+
+impl FileSettings {
+    /// A file that is never rotated.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            name: file_name(),
+            path,
+            rotate: None,
+            rotate_size: None,
+            gzip: false,
+            keep: None,
+            keep_size: None,
+            sync: false,
+            time_zone: None,
+            spill: None,
+        }
+    }
+
+    fn sink(&self) -> SinkConfig {
+        let config = FileSinkConfig {
+            rotation: Rotation {
+                bytes: self.rotate_size.map(|size| size.0),
+                period: self.rotate,
+            },
+            compress: self.gzip,
+            keep: Keep {
+                files: self.keep,
+                bytes: self.keep_size.map(|size| size.0),
+            },
+            sync: self.sync,
+            zone: zone(&self.time_zone),
+            ..FileSinkConfig::new(&self.path)
+        };
+        config.sink(&self.name)
+    }
+}
+
+fn zone(zone: &Option<Zone>) -> TimeZone {
+    zone.as_ref().map_or(TimeZone::UTC, |zone| zone.0.clone())
+}
+
+/// Standard output.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StdoutSettings {
+    /// Its name in metrics and messages.
+    pub name: String,
+    /// The form of the lines.
+    pub form: StdoutForm,
+    /// The zone of the times; UTC.
+    pub time_zone: Option<Zone>,
+    /// The queue in front of it.
+    pub spill: Option<SpillSettings>,
+}
+
+impl Default for StdoutSettings {
+    fn default() -> Self {
+        Self {
+            name: "stdout".to_owned(),
+            form: StdoutForm::default(),
+            time_zone: None,
+            spill: None,
+        }
+    }
+}
+
+/// Another log server.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RelaySettings {
+    /// Its name in metrics and messages, and that of its position in the stream.
+    #[serde(default = "relay_name")]
+    pub name: String,
+    /// `http://HOST:PORT/`.
+    pub url: String,
+    /// A stream of its own that it sends from; by default it sends from the first stream.
+    pub spool: Option<SpoolSettings>,
+    /// Requests on their way at once.
+    pub requests_max: Option<NonZeroUsize>,
+    /// The bytes of a request.
+    pub request: Option<Size>,
+    /// The timeout of a request.
+    pub timeout: Option<Time>,
+}
+
+fn relay_name() -> String {
+    "relay".to_owned()
+}
+
+impl RelaySettings {
+    /// A relay that sends from the first stream.
+    #[must_use]
+    pub fn new(url: String) -> Self {
+        Self {
+            name: relay_name(),
+            url,
+            spool: None,
+            requests_max: None,
+            request: None,
+            timeout: None,
+        }
+    }
+
+    fn config(&self) -> Result<RelayConfig, SettingsError> {
+        let config = RelayConfig::new(&self.name, &self.url);
+        let mut config = config.map_err(|error| SettingsError::Invalid(error.to_string()))?;
+        if let Some(requests_max) = self.requests_max {
+            config.requests_max = requests_max;
+        }
+        if let Some(size) = self.request {
+            config.request_bytes = size.0 as usize;
+        }
+        if let Some(time) = self.timeout {
+            config.timeout = time.0;
+        }
+        Ok(config)
+    }
+}
+
+/// A stream that holds what a relay has not sent.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SpoolSettings {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Its bound.
+    pub size: Option<Size>,
+    /// What happens then.
+    #[serde(default)]
+    pub full: SpoolFull,
+}
+
+impl SpoolSettings {
+    /// A spool of 1 GiB that drops the oldest lines.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            size: None,
+            full: SpoolFull::default(),
+        }
+    }
+
+    fn config(&self) -> SpoolConfig {
+        let config = SpoolConfig::new(&self.path);
+        SpoolConfig {
+            bytes_max: self.size.map_or(config.bytes_max, |size| size.0),
+            full: self.full,
+            ..config
+        }
+    }
+}
+
+/// The queue in front of a sink, so that the other sinks do not wait for it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SpillSettings {
+    /// The bound of what is in memory.
+    pub memory: Option<Size>,
+    /// Whether what must be durable is durable in the spool first.
+    #[serde(default)]
+    pub durable: bool,
+    /// Where lines go when memory is full.
+    pub spool: SpoolSettings,
+}
+
+impl SpillSettings {
+    fn config(&self) -> SpillConfig {
+        let config = SpillConfig::new(&self.spool.path);
+        SpillConfig {
+            memory_bytes: self.memory.map_or(config.memory_bytes, |size| size.0),
+            is_durable: self.durable,
+            spool: self.spool.config(),
+        }
+    }
+}
+
+/// The sink with the queue in front of it, if it has one.
+fn spilled(sink: SinkConfig, spill: &Option<SpillSettings>) -> SinkConfig {
+    match spill {
+        Some(spill) => sink.spill(spill.config()),
+        None => sink,
+    }
+}
+
+impl Settings {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let text = fs::read_to_string(path).map_err(|error| SettingsError::Read {
+            path: path.to_owned(),
+            error,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of a file. The path is for messages.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
+        toml::from_str(text).map_err(|error| SettingsError::syntax(path, text, &error))
+    }
+
+    /// The settings that a server is started with, or reloaded.
+    ///
+    /// # Errors
+    /// [`SettingsError`]: an input or a sink is missing, a name comes twice, a key cannot be read.
+    pub fn config(&self) -> Result<Config, SettingsError> {
+        let mut config = Config::new(self.sinks()?);
+        let urgent_first = [
+            &self.group.urgent,
+            &self.group.warning,
+            &self.group.normal,
+            &self.group.debug,
+        ];
+        for (group, settings) in config.groups.iter_mut().zip(urgent_first) {
+            group.policy = settings.policy.unwrap_or(group.policy);
+            let reservoir = &mut group.reservoir;
+            reservoir.messages = settings.reservoir_batches.unwrap_or(reservoir.messages);
+            reservoir.bytes = settings.reservoir.map_or(reservoir.bytes, |size| size.0);
+        }
+        let time = |time: Option<Time>, default| time.map_or(default, |time| time.0);
+        let default = SourceBound::default();
+        let config = Config {
+            tcp: self.tcp.iter().map(TcpSettings::config).collect(),
+            inputs: self.inputs(),
+            source: SourceBound {
+                lines: self.source.lines.unwrap_or(default.lines),
+                bytes: self.source.bytes.map_or(default.bytes, |size| size.0),
+            },
+            line_bytes_max: self
+                .line_max
+                .map_or(config.line_bytes_max, |size| size.0 as usize),
+            connections_max: self.connections_max.unwrap_or(config.connections_max),
+            idle_time: self.idle_time.map(|time| time.0),
+            summary_interval: time(self.summary_interval, config.summary_interval),
+            repeat_time: time(self.repeat_time, config.repeat_time),
+            ..config
+        };
+        if config.sinks.is_empty() {
+            let text = "there is no sink: name one, as [[stream]] in the file or the directory of a stream";
+            return Err(SettingsError::Invalid(text.to_owned()));
+        }
+        if config.tcp.is_empty() && config.inputs.is_empty() {
+            let text =
+                "there is no input: name one, as [[tcp]] in the file or --tcp 127.0.0.1:1514";
+            return Err(SettingsError::Invalid(text.to_owned()));
+        }
+        config.validate().map_err(SettingsError::Invalid)?;
+        Ok(config)
+    }
+
+    /// How long a sink may fail until the server counts as unhealthy.
+    #[must_use]
+    pub fn unhealthy_after(&self) -> Duration {
+        self.unhealthy_after
+            .map_or(Duration::from_secs(10), |time| time.0)
+    }
+
+    /// The keys whose change takes effect at a restart.
+    pub(crate) fn restarts(&self, changed: &Self) -> Vec<String> {
+        let differ = [
+            ("status", self.status != changed.status),
+            (
+                "connections-max",
+                self.connections_max != changed.connections_max,
+            ),
+            ("idle-time", self.idle_time != changed.idle_time),
+            ("stream", self.stream != changed.stream),
+            ("file", self.file != changed.file),
+            ("stdout", self.stdout != changed.stdout),
+            ("relay", self.relay != changed.relay),
+        ];
+        let differ = differ.into_iter().filter(|(_, differs)| *differs);
+        differ.map(|(key, _)| key.to_owned()).collect()
+    }
+
+    fn sinks(&self) -> Result<Vec<SinkConfig>, SettingsError> {
+        let mut names = HashSet::new();
+        let all = (self.stream.iter().map(|sink| &sink.name))
+            .chain(self.file.iter().map(|sink| &sink.name))
+            .chain(self.stdout.iter().map(|sink| &sink.name))
+            .chain(self.relay.iter().map(|sink| &sink.name));
+        for name in all {
+            if !names.insert(name) {
+                let text = format!("two sinks have the name `{name}`: give one another `name`");
+                return Err(SettingsError::Invalid(text));
+            }
+        }
+        let (spooled, mut direct): (Vec<_>, Vec<_>) = self
+            .relay
+            .iter()
+            .map(|relay| Ok((relay, relay.config()?)))
+            .collect::<Result<Vec<_>, SettingsError>>()?
+            .into_iter()
+            .partition(|(relay, _)| relay.spool.is_some());
+        let mut sinks = Vec::new();
+        for stream in &self.stream {
+            let relays = direct.drain(..).map(|(_, config)| config).collect();
+            let sink = stream.config()?.sink_with_relays(&stream.name, relays);
+            sinks.push(spilled(sink, &stream.spill));
+        }
+        if let Some((relay, _)) = direct.first() {
+            let name = &relay.name;
+            let text = format!("the relay {name} needs a `spool`: there is no stream to send from");
+            return Err(SettingsError::Invalid(text));
+        }
+        sinks.extend(
+            self.file
+                .iter()
+                .map(|file| spilled(file.sink(), &file.spill)),
+        );
+        sinks.extend(self.stdout.iter().map(|stdout| {
+            let config = StdoutSinkConfig {
+                form: stdout.form,
+                zone: zone(&stdout.time_zone),
+            };
+            spilled(config.sink(&stdout.name), &stdout.spill)
+        }));
+        for (relay, config) in spooled {
+            sinks.extend(
+                relay
+                    .spool
+                    .as_ref()
+                    .map(|spool| config.sink(spool.config())),
+            );
+        }
+        Ok(sinks)
+    }
+
+    /// All inputs but TCP.
+    fn inputs(&self) -> Vec<InputConfig> {
+        let datagrams = |buffer: Option<Size>, senders_max: Option<NonZeroUsize>| {
+            let default = DatagramConfig::default();
+            DatagramConfig {
+                receive_buffer_bytes: buffer.map(|size| size.0 as usize),
+                senders_max: senders_max.unwrap_or(default.senders_max),
+            }
+        };
+        let udp = self.udp.iter().map(|udp| InputConfig::Udp {
+            address: udp.address,
+            options: datagrams(udp.receive_buffer, udp.senders_max),
+        });
+        let unix = self.unix.iter().map(|unix| InputConfig::UnixDatagram {
+            path: unix.path.clone(),
+            mode: Some(unix.mode),
+            options: datagrams(unix.receive_buffer, unix.senders_max),
+        });
+        let streams = self.unix_stream.iter().map(|unix| InputConfig::UnixStream {
+            path: unix.path.clone(),
+            mode: Some(unix.mode),
+            framing: unix.framing,
+        });
+        let http = self.http.iter().map(|http| {
+            let config = HttpConfig::new(http.address);
+            InputConfig::Http(HttpConfig {
+                body_bytes_max: http
+                    .body_max
+                    .map_or(config.body_bytes_max, |size| size.0 as usize),
+                ..config
+            })
+        });
+        let inputs = udp.chain(unix).chain(streams);
+        #[cfg(feature = "tls")]
+        let inputs = inputs.chain(self.tls.iter().map(|tls| InputConfig::Tls(tls.config())));
+        inputs.chain(http).collect()
+    }
+}
+
+impl TcpSettings {
+    fn config(&self) -> TcpConfig {
+        TcpConfig {
+            address: self.address,
+            framing: self.framing,
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+impl TlsSettings {
+    fn config(&self) -> TlsConfig {
+        let config = TlsConfig::new(self.address, self.certificate.clone(), self.key.clone());
+        TlsConfig {
+            framing: self.framing,
+            client_roots: self.clients.clone(),
+            handshake_time: self
+                .handshake_time
+                .map_or(config.handshake_time, |time| time.0),
+            ..config
+        }
+    }
+}

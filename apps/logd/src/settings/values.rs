@@ -1,0 +1,126 @@
+//! Values of settings that TOML has no type for: sizes, times, time zones.
+
+use std::{fmt, time::Duration};
+
+use jiff::{SignedDuration, tz::TimeZone};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeOwned, IntoDeserializer, Visitor, value::StrDeserializer},
+};
+
+/// A number of bytes: `65536`, or a text such as `"64 KiB"` or `"500 MB"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+const UNITS: [(&str, u64); 10] = [
+    ("", 1),
+    ("B", 1),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+impl Size {
+    fn parse(text: &str) -> Option<Self> {
+        let end = text
+            .find(|digit: char| !digit.is_ascii_digit())
+            .unwrap_or(text.len());
+        let (digits, unit) = text.split_at(end);
+        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit.trim_start())?;
+        digits.parse::<u64>().ok()?.checked_mul(*factor).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Sizes;
+
+        impl Visitor<'_> for Sizes {
+            type Value = Size;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a number of bytes, as 65536, \"64 KiB\" or \"500 MB\"")
+            }
+
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
+                let bytes = u64::try_from(bytes);
+                bytes
+                    .map(Size)
+                    .map_err(|_| E::custom("a size is not negative"))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+                let unexpected = || E::invalid_value(de::Unexpected::Str(text), &self);
+                Size::parse(text).ok_or_else(unexpected)
+            }
+        }
+
+        from.deserialize_any(Sizes)
+    }
+}
+
+/// A time with its unit, such as `"10s"`, `"500ms"` or `"1h 30m"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let time = text.parse::<SignedDuration>().ok();
+        let time = time.and_then(|time| Duration::try_from(time).ok());
+        time.map(Self).ok_or_else(|| {
+            let expected = "a time with its unit, as \"10s\", \"500ms\" or \"1h 30m\"";
+            de::Error::invalid_value(de::Unexpected::Str(&text), &expected)
+        })
+    }
+}
+
+/// A time zone: `"local"`, or a name such as `"UTC"` or `"Europe/Berlin"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone(pub TimeZone);
+
+impl<'de> Deserialize<'de> for Zone {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        match name.as_str() {
+            "local" => Ok(Self(TimeZone::system())),
+            // Without a database of time zones, too.
+            "UTC" => Ok(Self(TimeZone::UTC)),
+            name => TimeZone::get(name).map(Self).map_err(de::Error::custom),
+        }
+    }
+}
+
+/// A value with a text form of its own, such as a policy.
+pub(super) fn text<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: std::str::FromStr<Err: fmt::Display>,
+{
+    String::deserialize(from)?
+        .parse()
+        .map_err(de::Error::custom)
+}
+
+/// As [`text`], of an option.
+pub(super) fn some_text<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: std::str::FromStr<Err: fmt::Display>,
+{
+    text(from).map(Some)
+}
+
+/// Reads a value as a string of the file is read: for flags.
+///
+/// # Errors
+/// The text is no such value.
+pub fn value<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let from: StrDeserializer<'_, de::value::Error> = text.into_deserializer();
+    T::deserialize(from).map_err(|error| error.to_string())
+}

@@ -1,0 +1,265 @@
+//! What a reload changes, and what it leaves.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    os::unix::net::UnixDatagram,
+    path::Path,
+};
+
+use freeboard_logd::{
+    Config, Group, GroupConfig, Operations, Policy, SourceBound, StartError,
+    settings::{Settings, SettingsError},
+};
+
+use crate::common::{LONG, Rig, TestSink, eventually, free_port, lines_of, send, stream_of};
+
+fn parse(text: &str) -> Result<Settings, SettingsError> {
+    Settings::parse(text, Path::new("logd.toml"))
+}
+
+/// A server of these settings.
+fn operations(text: &str) -> (Rig, Operations) {
+    let settings = parse(text).unwrap();
+    let rig = Rig::start_as_is(settings.config().unwrap());
+    let operations = Operations::new(&rig.system, &rig.poller, rig.server.clone(), settings);
+    (rig, operations)
+}
+
+fn metric(operations: &Operations, series: &str) -> String {
+    let mut text = freeboard::meter::Exposition::new();
+    operations.render(&mut text);
+    let text = text.finish();
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value
+        .unwrap_or_else(|| panic!("no {series} in {text}"))
+        .to_owned()
+}
+
+#[test]
+fn a_policy_is_changed_for_clients_that_are_connected() {
+    let sink = TestSink::default().shut();
+    let mut config = Config::new(vec![sink.config()]);
+    config.source = SourceBound {
+        lines: 10,
+        bytes: 1 << 20,
+    };
+    let rig = Rig::start(config);
+    let mut client = rig.connect();
+    let lines = |numbers: std::ops::Range<u32>| -> String {
+        numbers
+            .map(|number| format!("<14>line {number}\n"))
+            .collect()
+    };
+    client.write_all(lines(0..100).as_bytes()).unwrap();
+    rig.wait_accepted(100);
+    let mut config = Config::clone(&rig.server.handle().config());
+    let normal = &mut config.groups[Group::Normal as usize];
+    *normal = GroupConfig {
+        policy: Policy::DropOldest,
+        ..*normal
+    };
+    assert_eq!(rig.reload(config).unwrap(), [""; 0]);
+    // The first read since takes over the policy; those before it may have waited.
+    sink.open();
+    rig.wait_settled();
+    let sink = sink.shut();
+    for round in 1..=200 {
+        client.write_all(lines(0..100).as_bytes()).unwrap();
+        rig.wait_accepted(100 + round * 100);
+    }
+    assert!(rig.server.totals().held < 20_000, "they are shed");
+    sink.open();
+    rig.wait_settled();
+    let totals = rig.server.totals();
+    assert!(totals.shed.iter().sum::<u64>() > 0, "{totals:?}");
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn inputs_are_opened_and_closed_and_the_others_keep_their_clients() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, socket) = (
+        directory.path().join("LOG"),
+        directory.path().join("socket"),
+    );
+    let first = stream_of(&log);
+    let unix = format!("[[unix]]\npath = \"{}\"\n", socket.display());
+    let port = free_port();
+    let tcp = format!("[[tcp]]\naddress = \"127.0.0.1:{port}\"\n");
+    let (rig, operations) = operations(&format!("{first}{tcp}"));
+    let mut kept = rig.connect();
+    kept.write_all(b"before\n").unwrap();
+    let mut closed = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+    closed.write_all(b"into the closed one\n").unwrap();
+    rig.wait_accepted(2);
+
+    let text = operations.reload(parse(&format!("{first}{unix}"))).unwrap();
+    assert_eq!(text, "settings reloaded");
+    UnixDatagram::unbound()
+        .unwrap()
+        .send_to(b"into the new one", &socket)
+        .unwrap();
+    kept.write_all(b"after\n").unwrap();
+    kept.shutdown(Shutdown::Write).unwrap();
+    closed.set_read_timeout(Some(LONG)).unwrap();
+    assert!(
+        matches!(closed.read(&mut [0]), Ok(0) | Err(_)),
+        "it is closed"
+    );
+    drop(TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).expect("its port is free"));
+    // Those four, and the line about the reload.
+    rig.wait_accepted(5);
+    assert!(rig.stop().is_clean());
+    let mut lines: Vec<_> = lines_of(&log).into_iter().map(|(.., text)| text).collect();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "after",
+            "before",
+            "into the closed one",
+            "into the new one",
+            "settings reloaded"
+        ]
+    );
+    assert!(!socket.exists(), "its socket is removed");
+}
+
+#[test]
+fn a_reload_that_fails_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = stream_of(&directory.path().join("LOG"));
+    let (rig, operations) = operations(&first);
+    let before = format!("{:?}", rig.server.handle().config());
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = directory.path().join("socket");
+    let port_in_use = format!(
+        "{first}[source]\nlines = 7\n[[unix]]\npath = \"{}\"\n[[tcp]]\naddress = \"{}\"\n",
+        socket.display(),
+        taken.local_addr().unwrap(),
+    );
+    for (text, error) in [
+        ("tcp = [", "logd.toml:1:"),
+        (
+            first.replace("127.0.0.1:0", "nowhere").as_str(),
+            "logd.toml:2:11: ",
+        ),
+        ("[[stdout]]", "there is no input"),
+        (&port_in_use, "cannot listen on 127.0.0.1:"),
+        (
+            &format!("{first}[group.debug]\nreservoir-batches = 0"),
+            "the reservoir of debug: ",
+        ),
+    ] {
+        let failed = operations.reload(parse(text)).unwrap_err();
+        assert!(
+            failed.starts_with(&format!(
+                "reload failed, the settings stay as they were: {error}"
+            )),
+            "{failed}"
+        );
+        assert_eq!(operations.health().warnings, [failed]);
+    }
+    assert_eq!(format!("{:?}", rig.server.handle().config()), before);
+    assert!(!socket.exists(), "an input that was opened is closed again");
+    assert_eq!(
+        metric(&operations, "freeboard_logd_reload_failures_total"),
+        "5"
+    );
+    // The server has not changed, so the old file is fine.
+    operations.reload(parse(&first)).unwrap();
+    assert_eq!(operations.health().warnings, [""; 0]);
+    assert_eq!(metric(&operations, "freeboard_logd_reloads_total"), "1");
+    send(&rig, "a line\n");
+    rig.wait_accepted(7);
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn what_needs_a_restart_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = stream_of(&directory.path().join("LOG"));
+    let (rig, operations) = operations(&first);
+    let other = stream_of(&directory.path().join("OTHER"));
+    let other = other.replace(":0\"", ":0\"\nframing = \"newline\"");
+    let text = operations
+        .reload(parse(&format!("idle-time = \"1s\"\n{other}")))
+        .unwrap();
+    let address = rig.server.tcp_addresses()[0];
+    assert_eq!(
+        text,
+        format!(
+            "settings reloaded; what has changed here needs a restart: idle-time, stream, tcp://{address}"
+        )
+    );
+    assert!(!directory.path().join("OTHER").exists());
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn health_fails_while_a_sink_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("folder");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("log");
+    let text = format!(
+        "unhealthy-after = \"0s\"\n[[tcp]]\naddress = \"127.0.0.1:0\"\n[[file]]\npath = \"{}\"\n",
+        file.display()
+    );
+    let (rig, operations) = operations(&text);
+    assert_eq!(operations.health().problems, [""; 0]);
+    let aside = directory.path().join("aside");
+    fs::rename(&folder, &aside).unwrap();
+    send(&rig, "a line\n");
+    eventually("it is unhealthy", || {
+        let problems = operations.health().problems;
+        problems
+            .first()
+            .is_some_and(|it| it.starts_with("the sink file fails for "))
+    });
+    fs::rename(&aside, &folder).unwrap();
+    eventually("it is healthy", || operations.health().problems.is_empty());
+    assert!(rig.stop().is_clean());
+    assert!(fs::read_to_string(file).unwrap().ends_with("a line\n"));
+}
+
+#[test]
+fn health_fails_while_lines_are_shed_or_a_reservoir_is_full() {
+    let sink = TestSink::default().shut();
+    let mut config = Config::new(vec![sink.config()]);
+    for group in &mut config.groups {
+        group.policy = Policy::DropOldest;
+        group.reservoir.messages = 2;
+    }
+    config.summary_interval = std::time::Duration::from_millis(50);
+    let rig = Rig::start(config);
+    let settings = Settings::default();
+    let operations = Operations::new(&rig.system, &rig.poller, rig.server.clone(), settings);
+    let problem = |text: &str| {
+        let problems = operations.health().problems;
+        problems.iter().any(|problem| problem.contains(text))
+    };
+    let mut client = rig.connect();
+    for accepted in 1..200 {
+        client.write_all(b"<14>a line\n").unwrap();
+        rig.wait_accepted(accepted);
+    }
+    eventually("it is full", || problem("the reservoir of normal is full"));
+    eventually("lines are shed", || {
+        problem(" lines were shed in the last 0.05 s")
+    });
+    sink.open();
+    eventually("it is healthy", || operations.health().problems.is_empty());
+    assert!(rig.stop().is_clean());
+}
+
+/// The sinks of these settings are ignored.
+impl Rig {
+    fn reload(&self, config: Config) -> Result<Vec<String>, StartError> {
+        self.server.reload(&self.system, &self.poller, config)
+    }
+}
