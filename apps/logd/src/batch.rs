@@ -220,7 +220,8 @@ impl Batch {
         self.done.is_some()
     }
 
-    /// Sets the reason that is counted if a sink does not take it; [`Shed::Full`] at first.
+    /// Sets the reason that is counted if a sink does not take it: [`Shed::Full`] at first, or [`Shed::Stopped`] in a group
+    /// that waits.
     pub fn set_reason(&self, reason: Shed) {
         // Ordering: Relaxed: the last reference orders it, as `untaken`.
         self.reason.store(reason as u8, Ordering::Relaxed);
@@ -356,14 +357,22 @@ impl BatchBuilder {
         let is_inside = |line: &Line| line.at as usize + line.bytes as usize <= text.len();
         assert!(self.lines.iter().all(is_inside), "a line is inside");
         self.expected = self.lines.len();
-        let lines = std::mem::take(&mut self.lines);
+        let mut lines = std::mem::take(&mut self.lines);
+        if lines.capacity() > 2 * lines.len() {
+            lines.shrink_to_fit();
+        }
         let bytes = std::mem::take(&mut self.bytes);
+        let text = if bytes * COPIED_BELOW < text.len() as u64 {
+            copied(text, &mut lines, bytes)
+        } else {
+            text.clone()
+        };
         source.accept(lines.len() as u64, bytes);
         Some(Arc::new(Batch {
             source: Arc::clone(source),
             group: self.group,
             received_ns,
-            text: text.clone(),
+            text,
             lines,
             bytes,
             stage: AtomicU8::new(QUEUED),
@@ -372,4 +381,20 @@ impl BatchBuilder {
             done,
         }))
     }
+}
+
+/// A batch that has less than one of so many bytes of its read gets a text of its own. So a batch keeps at most so many times
+/// the bytes that its source's bound counts: a read of 64 KiB may have one short line that is not empty, or is not shed.
+const COPIED_BELOW: u64 = 2;
+
+/// A text of these lines alone. The lines become ranges of it.
+fn copied(text: &[u8], lines: &mut [Line], bytes: u64) -> Bytes {
+    let mut own = Vec::with_capacity(bytes as usize);
+    for line in lines {
+        let of_line = &text[line.at as usize..][..line.bytes as usize];
+        // It is shorter than the read, whose ranges are 32 bits.
+        line.at = own.len() as u32;
+        own.extend_from_slice(of_line);
+    }
+    own.into()
 }

@@ -31,6 +31,10 @@ const COUNT_DIGITS_MAX: usize = 10;
 /// The most bytes that are removed at the end of a line, besides the byte that ends it.
 const LINE_END_BYTES_MAX: usize = 2;
 
+/// Frames that a framer keeps memory for between two reads: more than a read of common lines has, and less than 64 KiB of
+/// lines of one byte need.
+const FRAMES_KEPT: usize = 512;
+
 /// A framer holds at most `line_bytes_max` and so many bytes.
 pub const PENDING_BYTES_EXTRA: usize = LINE_END_BYTES_MAX;
 
@@ -137,7 +141,7 @@ impl Framer {
         }
     }
 
-    /// The bytes it holds: the beginning of a line. At most `line_bytes_max` plus [`PENDING_BYTES_EXTRA`].
+    /// The bytes that it holds: the beginning of a line. At most `line_bytes_max` plus [`PENDING_BYTES_EXTRA`].
     #[must_use]
     pub fn pending(&self) -> usize {
         self.rest.len()
@@ -150,15 +154,18 @@ impl Framer {
     pub fn feed(&mut self, read: Bytes) -> Frames<'_> {
         self.frames.clear();
         if self.completes_nothing(&read) {
-            self.rest.extend_from_slice(&read);
+            self.append_to_rest(&read);
             return self.frames_of(Bytes::new());
         }
         let searched = self.rest.len();
         let text = if searched == 0 {
             read
         } else {
-            self.rest.extend_from_slice(&read);
-            std::mem::take(&mut self.rest).freeze()
+            let mut text = BytesMut::with_capacity(searched + read.len());
+            text.extend_from_slice(&self.rest);
+            text.extend_from_slice(&read);
+            self.rest = BytesMut::new();
+            text.freeze()
         };
         let end = self.cut(&text, searched);
         if end < text.len() {
@@ -184,6 +191,24 @@ impl Framer {
             text,
             frames: &self.frames,
         }
+    }
+
+    /// Frees what only the frames of a read of very many lines needed. A connection may be silent from then on.
+    pub fn trim(&mut self) {
+        self.frames.clear();
+        self.frames.shrink_to(FRAMES_KEPT);
+    }
+
+    /// Its memory is at most doubled, and at most that of the longest line.
+    fn append_to_rest(&mut self, read: &[u8]) {
+        let needed = self.rest.len() + read.len();
+        if needed > self.rest.capacity() {
+            let capacity = needed.max((2 * self.rest.capacity()).min(self.pending_max()));
+            let mut rest = BytesMut::with_capacity(capacity);
+            rest.extend_from_slice(&self.rest);
+            self.rest = rest;
+        }
+        self.rest.extend_from_slice(read);
     }
 
     /// Whether the line that was begun goes on behind this read, and is not too long yet.

@@ -1,6 +1,13 @@
 //! The dams in front of the writer: one for each severity group.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{
+        Arc,
+        // Not those of `sync`: it only chooses a counter.
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
 
 use freeboard::{
     ActorRef, Dam, DamControl, DamError, DamGauge, SpawnError, SpawnOptions, System,
@@ -37,6 +44,8 @@ pub enum LaneError {
 
 /// The dam of a group.
 struct Lane {
+    /// Whether its reservoir sheds nothing. A reload changes it.
+    waits: AtomicBool,
     gauge: DamGauge,
     control: DamControl,
     dam: ActorRef<Dam<Arc<Batch>>>,
@@ -76,6 +85,7 @@ impl Lanes {
                 .name(format!("logd.dam.{}", group.name()))
                 .lane(LaneConfig::bounded(DAM_BATCHES));
             Ok(Lane {
+                waits: AtomicBool::new(overload(config.policy) == Overload::Wait),
                 gauge,
                 control,
                 dam: system.spawn_once(options, dam)?,
@@ -90,7 +100,11 @@ impl Lanes {
     /// Changes the reservoirs. The bounds are valid.
     pub(crate) fn set(&self, configs: &[GroupConfig; Group::ALL.len()]) {
         for (lane, config) in self.groups.iter().zip(configs) {
-            let set = lane.control.set(config.reservoir, overload(config.policy));
+            let overload = overload(config.policy);
+            // Ordering: Relaxed: it chooses the reason that is counted.
+            lane.waits
+                .store(overload == Overload::Wait, Ordering::Relaxed);
+            let set = lane.control.set(config.reservoir, overload);
             debug_assert!(set.is_ok(), "validated");
         }
     }
@@ -108,7 +122,12 @@ impl Lanes {
 
     /// Sends a batch to its dam. An actor that calls it is muted while the dam's mailbox is full; a thread is blocked.
     pub(crate) fn send(&self, batch: Arc<Batch>) {
-        let dam = &self.groups[batch.group() as usize].dam;
+        let Lane { dam, waits, .. } = &self.groups[batch.group() as usize];
+        // Ordering: Relaxed, see `set`.
+        if waits.load(Ordering::Relaxed) {
+            // Nothing else sheds it.
+            batch.set_reason(Shed::Stopped);
+        }
         // A line belongs into the log even if nobody waits for it any more.
         if let Err(refused) = without_deadline(|| dam.tell(batch)) {
             refused.into_inner().set_reason(Shed::Stopped);

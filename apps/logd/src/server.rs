@@ -394,6 +394,9 @@ impl Server {
 
 fn close(inputs: &[OpenInput], deadline: Instant) {
     for (_, input) in inputs {
+        input.begin_stop();
+    }
+    for (_, input) in inputs {
         input.stop(deadline);
     }
 }

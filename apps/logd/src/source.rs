@@ -24,21 +24,29 @@ pub enum Shed {
     SinkFailed,
     /// The server stopped before the sinks took it.
     Stopped,
+    /// The kernel dropped its datagram, because its buffer was full. The sender is not known.
+    Kernel,
 }
 
 impl Shed {
     /// All reasons.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Full,
         Self::Sampled,
         Self::Repeated,
         Self::SinkFailed,
         Self::Stopped,
+        Self::Kernel,
     ];
 
     /// The reasons that summaries name: repeated lines have a line of their own.
-    pub(crate) const SUMMARISED: [Self; 4] =
-        [Self::Full, Self::Sampled, Self::SinkFailed, Self::Stopped];
+    pub(crate) const SUMMARISED: [Self; 5] = [
+        Self::Full,
+        Self::Sampled,
+        Self::SinkFailed,
+        Self::Stopped,
+        Self::Kernel,
+    ];
 
     /// Its name in metrics and summaries.
     #[must_use]
@@ -49,6 +57,7 @@ impl Shed {
             Self::Repeated => "repeated",
             Self::SinkFailed => "sink_failed",
             Self::Stopped => "stopped",
+            Self::Kernel => "kernel",
         }
     }
 }

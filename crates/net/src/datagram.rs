@@ -91,7 +91,7 @@ impl Default for DatagramOptions {
 /// A datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Its sender.
+    /// Its sender. One that has passed file descriptors, which are not opened, is not named.
     pub from: Peer,
     /// Its bytes. The datagrams of one [`Received`] share their memory.
     pub bytes: Bytes,
@@ -106,6 +106,8 @@ pub struct Received {
     pub socket: ActorRef<DatagramActor>,
     /// At least one datagram, in the order of arrival.
     pub datagrams: Vec<Datagram>,
+    /// Datagrams that the kernel has dropped since the message before, because its buffer was full (UDP on Linux).
+    pub kernel_dropped: u64,
 }
 
 /// Sends a datagram from a UDP socket. The reply says whether it was accepted: sent, or kept until the kernel takes it.
@@ -346,9 +348,9 @@ impl DatagramActor {
             if self.credit == 0 || !self.is_readable {
                 return;
             }
-            let datagrams = match self.receive() {
-                Ok(datagrams) if datagrams.is_empty() => return,
-                Ok(datagrams) => datagrams,
+            let (datagrams, kernel_dropped) = match self.receive() {
+                Ok((datagrams, _)) if datagrams.is_empty() => return,
+                Ok(received) => received,
                 // A later datagram is a new event.
                 Err(_) => {
                     self.counters.failed.add(1);
@@ -358,7 +360,11 @@ impl DatagramActor {
             };
             self.credit -= 1;
             let socket = cx.actor_ref();
-            let received = Received { socket, datagrams };
+            let received = Received {
+                socket,
+                datagrams,
+                kernel_dropped,
+            };
             if without_deadline(|| self.owner.tell(received)).is_err() {
                 return cx.stop();
             }
@@ -367,7 +373,8 @@ impl DatagramActor {
         cx.waker_fn(|socket: &mut Self, cx| socket.run(cx))();
     }
 
-    fn receive(&mut self) -> io::Result<Vec<Datagram>> {
+    /// Datagrams, and the number of those that the kernel has dropped since the last call.
+    fn receive(&mut self) -> io::Result<(Vec<Datagram>, u64)> {
         let DatagramOptions {
             datagrams_max,
             datagram_bytes,
@@ -389,20 +396,19 @@ impl DatagramActor {
         self.is_readable = batch.datagrams.len() >= datagrams_max.min(kernel::BATCH_MAX);
         if batch.datagrams.is_empty() {
             self.poller.count_again();
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
         }
-        if let Some(dropped) = batch.dropped {
-            let further = dropped.wrapping_sub(self.dropped_before);
-            self.counters.kernel_dropped.add(further.into());
-            self.dropped_before = dropped;
-        }
+        let dropped = batch.dropped.unwrap_or(self.dropped_before);
+        let further = u64::from(dropped.wrapping_sub(self.dropped_before));
+        self.dropped_before = dropped;
+        self.counters.kernel_dropped.add(further);
         let is_cut = |datagram: &&Datagram| datagram.is_cut;
         let cut = batch.datagrams.iter().filter(is_cut).count();
         self.counters.receive_calls.add(1);
         self.counters.received.add(batch.datagrams.len() as u64);
         self.counters.received_bytes.add(batch.bytes as u64);
         self.counters.cut.add(cut as u64);
-        Ok(batch.datagrams)
+        Ok((batch.datagrams, further))
     }
 
     /// Whether the datagram is done with: sent, or failed and counted. Otherwise it is kept.
@@ -534,7 +540,7 @@ mod kernel {
     ) -> io::Result<Batch> {
         if is_unix {
             // The kernel writes no address of an unnamed sender, so none is requested.
-            receive_from::<()>(socket, buffers, |message| {
+            receive_from::<()>(socket, buffers, is_unix, |message| {
                 let credentials = details(message).find_map(|detail| match detail {
                     ControlMessageOwned::ScmCredentials(credentials) => Some(credentials.into()),
                     _ => None,
@@ -542,7 +548,7 @@ mod kernel {
                 Some(Peer::Unix(credentials))
             })
         } else {
-            receive_from::<SockaddrStorage>(socket, buffers, |message| {
+            receive_from::<SockaddrStorage>(socket, buffers, is_unix, |message| {
                 let address = message.address?;
                 let v4 = address.as_sockaddr_in().copied().map(SocketAddrV4::from);
                 let v6 = || address.as_sockaddr_in6().copied().map(SocketAddrV6::from);
@@ -559,11 +565,18 @@ mod kernel {
     fn receive_from<S: SockaddrLike + Copy>(
         socket: &OwnedFd,
         buffers: ChunksMut<'_, u8>,
+        is_unix: bool,
         sender: impl Fn(&RecvMsg<'_, '_, S>) -> Option<Peer>,
     ) -> io::Result<Batch> {
         let mut slices: Vec<_> = buffers.map(|buffer| [IoSliceMut::new(buffer)]).collect();
-        // Made anew for each call: the kernel shortens the lengths in it to what it wrote.
-        let space = nix::cmsg_space!(u32, UnixCredentials);
+        // Made anew for each call: the kernel shortens the lengths in it to what it wrote. It has space for one detail and
+        // no more: in further space the kernel would open the file descriptors that a sender has passed, and nobody would
+        // close them. So it discards them. What it says then about the sender, `nix` does not return.
+        let space = if is_unix {
+            nix::cmsg_space!(UnixCredentials)
+        } else {
+            nix::cmsg_space!(u32)
+        };
         let mut headers = MultiHeaders::<S>::preallocate(slices.len(), Some(space));
         let flags = MsgFlags::MSG_DONTWAIT;
         let fd = socket.as_raw_fd();

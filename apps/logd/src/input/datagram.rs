@@ -10,7 +10,7 @@
 //!
 //! A sender at its bound: UDP cannot make it wait, and stopping to read would make the kernel drop the datagrams of all
 //! senders alike. So its datagrams are shed, and counted as its own. On a Unix socket the reading stops, and the senders
-//! wait.
+//! wait. Datagrams that the kernel drops count as those of a source `udp`, because their senders are not known.
 
 use std::{
     num::NonZeroUsize,
@@ -31,7 +31,7 @@ use freeboard::{
 };
 use lru::LruCache;
 
-use crate::{frame::Framing, server::ServerHandle, source::Shed};
+use crate::{frame::Framing, server::ServerHandle, source::Shed, sources::OpenSource};
 
 use super::{Intake, received_now_ns};
 
@@ -78,6 +78,8 @@ pub(super) struct DatagramSource {
     paused: Vec<Arc<AtomicBool>>,
     /// Credit that is granted when all of those have room again.
     owed: u32,
+    /// Counts what the kernel drops, since it has dropped the first.
+    kernel: Option<OpenSource>,
 }
 
 struct Sender {
@@ -115,6 +117,7 @@ impl DatagramSource {
             waits,
             paused: Vec::new(),
             owed: 0,
+            kernel: None,
         };
         let lane = LaneConfig::bounded(READS as usize);
         system.spawn_once(SpawnOptions::new().lane(lane), source)
@@ -152,6 +155,9 @@ impl DatagramSource {
         }
         sender.is_paused.store(true, Ordering::SeqCst);
         let fed = sender.intake.feed(part.text.freeze(), now_ns, None);
+        if part.is_cut {
+            sender.intake.cut_off(now_ns);
+        }
         if !fed.is_paused {
             sender.is_paused.store(false, Ordering::SeqCst);
         } else if waits {
@@ -179,12 +185,12 @@ struct Part {
     key: Peer,
     text: BytesMut,
     datagrams: u64,
+    /// The last one was longer than the socket takes. Its length in front is one too large, so it is not complete.
+    is_cut: bool,
 }
 
-impl Actor for DatagramSource {
-    const TELLS_EXPIRE: bool = false;
-
-    fn stopped(&mut self, _: &mut Context<Self>) {
+impl DatagramSource {
+    fn end_senders(&mut self) {
         let now_ns = received_now_ns();
         while let Some((_, mut sender)) = self.senders.pop_lru() {
             sender.intake.end(now_ns);
@@ -192,30 +198,67 @@ impl Actor for DatagramSource {
     }
 }
 
+impl Actor for DatagramSource {
+    const TELLS_EXPIRE: bool = false;
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        self.end_senders();
+    }
+}
+
+/// The socket has terminated: ends all senders, and stops when the dams have their lines.
+pub(super) struct Finish;
+
+impl Handler<Finish> for DatagramSource {
+    type Reply = ();
+
+    fn handle(&mut self, _: Finish, cx: &mut Context<Self>) {
+        let has_ended = self.senders.is_empty();
+        self.end_senders();
+        // The second one is handled when the outbox is empty.
+        if has_ended || cx.actor_ref().try_tell(Finish).is_err() {
+            cx.stop();
+        }
+    }
+}
+
 impl Handler<Received> for DatagramSource {
     type Reply = ();
 
-    fn handle(&mut self, Received { socket, datagrams }: Received, cx: &mut Context<Self>) {
-        self.socket.get_or_insert(socket);
+    fn handle(&mut self, received: Received, cx: &mut Context<Self>) {
+        self.socket.get_or_insert(received.socket);
+        if received.kernel_dropped > 0 {
+            let server = &self.server;
+            let kernel = self
+                .kernel
+                .get_or_insert_with(|| OpenSource::new(server, "udp"));
+            kernel
+                .source()
+                .refuse(received.kernel_dropped, Shed::Kernel);
+        }
         let now_ns = received_now_ns();
         // Few, because a read has at most 32 datagrams.
         let mut parts: Vec<Part> = Vec::new();
-        for datagram in datagrams {
+        for datagram in received.datagrams {
             let key = key(datagram.from);
-            let at = parts.iter().position(|part| part.key == key);
+            let is_open = |part: &Part| part.key == key && !part.is_cut;
+            let at = parts.iter().position(is_open);
             let at = at.unwrap_or_else(|| {
                 parts.push(Part {
                     key,
                     text: BytesMut::with_capacity(datagram.bytes.len() + 8),
                     datagrams: 0,
+                    is_cut: false,
                 });
                 parts.len() - 1
             });
             let part = &mut parts[at];
             if !datagram.bytes.is_empty() {
+                part.is_cut = datagram.is_cut;
                 part.datagrams += 1;
+                let bytes = datagram.bytes.len() + usize::from(datagram.is_cut);
                 part.text
-                    .put_slice(itoa::Buffer::new().format(datagram.bytes.len()).as_bytes());
+                    .put_slice(itoa::Buffer::new().format(bytes).as_bytes());
                 part.text.put_u8(b' ');
                 part.text.put_slice(&datagram.bytes);
             }

@@ -9,9 +9,12 @@
 //! |---|---|---|
 //! | 200 | all lines are durable in the sinks that can say so | all |
 //! | 503, `Retry-After` | a line was shed | all but the shed ones |
-//! | 413 | the body is longer than the limit, or a record is | those before the limit, unless the length was announced |
+//! | 413 | the body, also unpacked, is longer than the limit, or a record is | those before the limit, unless the length was announced |
 //! | 400, 408 | the body was not valid, or not complete in time | those before |
 //! | 404, 405, 415 | another path, method or coding | none |
+//!
+//! A line that is not complete when the body breaks off is not taken: the client has no answer, and repeats it.
+//! `Content-Encoding` is `gzip` or none (`gunzip.rs`).
 //!
 //! A body of the type [`BATCH_CONTENT_TYPE`] has encoded records instead of lines (`records.rs`).
 //!
@@ -30,10 +33,10 @@ use bytes::Bytes;
 use freeboard::{
     System,
     net::{
-        http::{Begun, Body, BodyFlow, BodySink, HttpHandler, HttpServer, Limits, Reply},
+        http::{Begun, Body, BodyFlow, BodySink, HttpHandler, HttpServer, Limits, Reply, Resume},
         poller::Poller,
         tcp::{BindError, Peer},
-        types::{HeaderValue, Method, Response, StatusCode, header},
+        types::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header},
     },
 };
 
@@ -45,14 +48,14 @@ use crate::{
     source::{Shed, Source},
 };
 
-use super::{Intake, received_now_ns, records::Records, tcp};
+use super::{Intake, gunzip::Gunzip, received_now_ns, records::Records, tcp};
 
 /// The settings of an HTTP input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
     /// The address; port 0 takes any free port.
     pub address: SocketAddr,
-    /// The longest body in bytes. Bodies are taken in pieces, so it is no bound of memory.
+    /// The longest body in bytes, packed and unpacked. Bodies are taken in pieces, so it is no bound of memory.
     pub body_bytes_max: usize,
 }
 
@@ -78,12 +81,16 @@ pub(super) fn listen(
         ..Limits::default()
     };
     let options = tcp::listener(server);
-    let server = server.clone();
-    let handler = HttpHandler::streaming(move |begun| begin(&server, begun));
+    let (server, body_bytes_max) = (server.clone(), config.body_bytes_max);
+    let handler = HttpHandler::streaming(move |begun| begin(&server, begun, body_bytes_max));
     HttpServer::bind(system, poller, config.address, options, limits, handler)
 }
 
-fn begin(server: &ServerHandle, begun: Begun) -> Result<Box<dyn BodySink>, Box<Response<Body>>> {
+fn begin(
+    server: &ServerHandle,
+    begun: Begun,
+    body_bytes_max: usize,
+) -> Result<Box<dyn BodySink>, Box<Response<Body>>> {
     let Begun { request, resume } = begun;
     if request.uri().path() != "/" {
         return Err(Box::new(refusal(StatusCode::NOT_FOUND, "lines go to /")));
@@ -94,15 +101,49 @@ fn begin(server: &ServerHandle, begun: Begun) -> Result<Box<dyn BodySink>, Box<R
         response.headers_mut().insert(header::ALLOW, allow);
         return Err(Box::new(response));
     }
-    let coding = request.headers().get(header::CONTENT_ENCODING);
-    if coding.is_some_and(|coding| coding != "identity") {
-        let text = "bodies are not compressed";
-        return Err(Box::new(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
+    let is_packed = match coding(request.headers()) {
+        Ok(is_packed) => is_packed,
+        Err(UnknownCoding) => {
+            let text = "a body is plain or packed with gzip";
+            let mut response = refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+            let gzip = HeaderValue::from_static("gzip");
+            response.headers_mut().insert(header::ACCEPT_ENCODING, gzip);
+            return Err(Box::new(response));
+        }
+    };
+    let plain = plain(server, &request, &resume);
+    Ok(if is_packed {
+        Box::new(Gunzip::new(plain, resume, body_bytes_max))
+    } else {
+        plain
+    })
+}
+
+/// A coding other than gzip.
+struct UnknownCoding;
+
+/// Whether the body is packed with gzip.
+fn coding(headers: &HeaderMap) -> Result<bool, UnknownCoding> {
+    let mut is_packed = false;
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let name = value.as_bytes().trim_ascii();
+        let is = |coding: &[u8]| name.eq_ignore_ascii_case(coding);
+        if !is_packed && (is(b"gzip") || is(b"x-gzip")) {
+            is_packed = true;
+        } else if !is(b"identity") {
+            return Err(UnknownCoding);
+        }
     }
+    Ok(is_packed)
+}
+
+/// Takes a body that is not packed.
+fn plain(server: &ServerHandle, request: &Request<()>, resume: &Resume) -> Box<dyn BodySink> {
+    let resume = resume.clone();
     let kind = request.headers().get(header::CONTENT_TYPE);
     if kind.is_some_and(|kind| kind == BATCH_CONTENT_TYPE) {
         let outcome = Outcome::new(None);
-        return Ok(Box::new(Records::new(server, resume, outcome)));
+        return Box::new(Records::new(server, resume, outcome));
     }
     let name = match request.extensions().get::<Peer>() {
         Some(peer) => format!("http:{peer}"),
@@ -110,11 +151,11 @@ fn begin(server: &ServerHandle, begun: Begun) -> Result<Box<dyn BodySink>, Box<R
     };
     let intake = Intake::new(server, &name, Framing::Newline);
     intake.on_room(move || resume.resume());
-    Ok(Box::new(Lines {
+    Box::new(Lines {
         outcome: Outcome::new(Some(intake.source().clone())),
         intake,
         is_line_begun: false,
-    }))
+    })
 }
 
 pub(super) fn refusal(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {

@@ -1,6 +1,11 @@
 //! The inputs of a server besides plain TCP: what is listened on, and how it stops.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Instant};
+use std::{
+    fmt,
+    net::SocketAddr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use freeboard::{
     ActorRef, SpawnError, System,
@@ -19,7 +24,7 @@ use crate::{config::TcpConfig, frame::Framing, server::ServerHandle};
 #[cfg(feature = "tls")]
 use super::tls::{self, TlsConfig, TlsInput, TlsSnapshot};
 use super::{
-    datagram::{DatagramConfig, DatagramSource},
+    datagram::{DatagramConfig, DatagramSource, Finish},
     http::{self, HttpConfig},
     tcp,
 };
@@ -300,8 +305,21 @@ impl Input {
         }
     }
 
-    /// Takes nothing new, and waits until everything that has arrived is with the dams. HTTP requests get their answers
-    /// first.
+    /// Takes nothing new from now on.
+    pub(crate) fn begin_stop(&self) {
+        let now = Duration::ZERO;
+        match &self.0 {
+            Open::Tcp(listener) => drop(listener.drain(now)),
+            Open::Udp(socket, _) => drop(socket.actor().try_tell(Drain)),
+            Open::UnixDatagram(socket, _) => drop(socket.actor().try_tell(Drain)),
+            Open::UnixStream(listener) => drop(listener.drain(now)),
+            #[cfg(feature = "tls")]
+            Open::Tls(listener, _) => drop(listener.drain(now)),
+            Open::Http(server) => drop(server.drain(now)),
+        }
+    }
+
+    /// Waits until everything that has arrived is with the dams. HTTP requests get their answers first.
     pub(crate) fn stop(&self, deadline: Instant) {
         let left = deadline.saturating_duration_since(Instant::now());
         match &self.0 {
@@ -316,16 +334,17 @@ impl Input {
     }
 }
 
+/// The socket drains.
 fn stop_datagrams<A>(
     socket: &DatagramSocket<A>,
     owner: &ActorRef<DatagramSource>,
     deadline: Instant,
 ) {
-    let _ = socket.actor().tell(Drain);
     if socket.actor().wait_ended_until(deadline).is_none() {
         socket.actor().stop();
     }
-    owner.stop_gracefully();
+    // An error: it has terminated, or the deadline has passed.
+    let _ = owner.ask(Finish).deadline(deadline).wait();
     if owner.wait_ended_until(deadline).is_none() {
         owner.stop();
     }

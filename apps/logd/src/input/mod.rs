@@ -5,6 +5,7 @@
 //! muted: while a dam's mailbox is full, the actor handles no messages.
 
 mod datagram;
+mod gunzip;
 mod http;
 mod listen;
 mod records;
@@ -142,9 +143,14 @@ impl Intake {
         }
     }
 
+    /// Takes the line that is not complete, marked as [cut off](Marks::TRUNCATED): its rest is lost.
+    pub(crate) fn cut_off(&mut self, received_ns: u64) {
+        self.take(None, received_ns, &mut Parts::new(None));
+    }
+
     /// The source has ended: takes the line that it has not completed, and writes how often the last line was repeated.
     pub fn end(&mut self, received_ns: u64) {
-        self.take(None, received_ns, &mut Parts::new(None));
+        self.cut_off(received_ns);
         let Some(repeats) = self.source.repeats() else {
             return;
         };
@@ -245,6 +251,7 @@ impl Intake {
                 sender.send(group);
             }
         }
+        framer.trim();
         waits
     }
 

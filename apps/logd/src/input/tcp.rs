@@ -34,11 +34,9 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Turns the bytes of a connection into those that its source gets.
 pub(super) trait Layer: Send {
-    /// The bytes for the source. What the peer must get is appended to `answer`.
-    ///
-    /// # Errors
-    /// The peer broke the protocol, which is counted. The connection closes after the answer.
-    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> Result<Bytes, BrokenLayer>;
+    /// The bytes for the source, also if the peer broke the protocol behind them, which is counted: then the connection
+    /// closes after the answer. What the peer must get is appended to `answer`.
+    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> (Bytes, Result<(), BrokenLayer>);
 
     /// The time after which [`Layer::is_late`] is called.
     fn deadline(&self) -> Duration;
@@ -128,23 +126,22 @@ impl StreamSource {
         }
     }
 
-    fn take(&mut self, bytes: Bytes, connection: &ActorRef<Connection>) {
+    fn take(&mut self, bytes: Bytes, connection: &ActorRef<Connection>, cx: &mut Context<Self>) {
         let bytes = match &mut self.layer {
             None => bytes,
             Some(layer) => {
                 let mut answer = Vec::new();
-                let received = layer.received(bytes, &mut answer);
-                // A peer that does not read its answers is cut off: a source never waits for one.
-                let is_taken =
-                    answer.is_empty() || connection.try_tell(Write(answer.into())).is_ok();
-                match received {
-                    Ok(bytes) if is_taken => bytes,
-                    Ok(_) => return connection.stop(),
-                    Err(BrokenLayer) => {
-                        let _ = connection.try_tell(Close);
-                        return;
-                    }
+                let (bytes, received) = layer.received(bytes, &mut answer);
+                if !answer.is_empty() && connection.try_tell(Write(answer.into())).is_err() {
+                    // A peer that does not read its answers is cut off: a source never waits for one.
+                    connection.stop();
+                    let _ = self.intake.feed(bytes, received_now_ns(), None);
+                    return self.end(cx);
                 }
+                if let Err(BrokenLayer) = received {
+                    let _ = connection.try_tell(Close);
+                }
+                bytes
             }
         };
         let fed = self.intake.feed(bytes, received_now_ns(), None);
@@ -152,6 +149,15 @@ impl StreamSource {
             self.owed += 1;
         } else {
             self.grant(1);
+        }
+    }
+
+    /// The connection is closed, or will tell nothing more.
+    fn end(&mut self, cx: &mut Context<Self>) {
+        self.intake.end(received_now_ns());
+        // Handled when the outbox is empty: a stop of the server waits for the source, then stops the dams.
+        if cx.actor_ref().try_tell(Finish).is_err() {
+            cx.stop();
         }
     }
 
@@ -182,17 +188,11 @@ impl Handler<ConnectionEvent> for StreamSource {
         let ConnectionEvent { connection, event } = event;
         match event {
             Event::Opened(_) => self.connection = Some(connection),
-            Event::Received(bytes) => self.take(bytes, &connection),
+            Event::Received(bytes) => self.take(bytes, &connection, cx),
             Event::Ended => {
                 let _ = connection.tell(Close);
             }
-            Event::Closed(_) => {
-                self.intake.end(received_now_ns());
-                // Handled when the outbox is empty: a stop of the server waits for the source, then stops the dams.
-                if cx.actor_ref().try_tell(Finish).is_err() {
-                    cx.stop();
-                }
-            }
+            Event::Closed(_) => self.end(cx),
             // Only a layer writes, and little.
             Event::Pressure(_) | Event::Refused(_) => {}
         }

@@ -40,6 +40,9 @@ use super::{
 /// The shortest time between two lines about failures.
 const REPORT_EVERY_NS: u64 = 1_000_000_000;
 
+/// More than rustls holds of decrypted text: one record beyond its limit of 16 KiB.
+const PLAIN_BYTES_MAX: usize = 64 << 10;
+
 const PRIORITY: Priority = Priority::new(Facility::SYSLOG, Severity::Warning);
 
 /// The settings of a TLS input.
@@ -287,7 +290,7 @@ struct TlsLayer {
 }
 
 impl Layer for TlsLayer {
-    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> Result<Bytes, BrokenLayer> {
+    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> (Bytes, Result<(), BrokenLayer>) {
         let mut text = BytesMut::new();
         let mut rest = &bytes[..];
         let mut result = Ok(());
@@ -300,13 +303,13 @@ impl Layer for TlsLayer {
             self.fail(&error);
         }
         if self.is_broken.load(Ordering::Relaxed) {
-            return Err(BrokenLayer);
+            return (text.freeze(), Err(BrokenLayer));
         }
         if !self.is_established && !self.connection.is_handshaking() {
             self.is_established = true;
             self.input.0.established.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(text.freeze())
+        (text.freeze(), Ok(()))
     }
 
     fn deadline(&self) -> Duration {
@@ -328,8 +331,11 @@ impl TlsLayer {
     fn advance(&mut self, rest: &mut &[u8], text: &mut BytesMut) -> Result<(), Error> {
         // Reading from a slice does not fail. A full buffer is emptied below; then this is not the end.
         let read = self.connection.read_tls(rest).unwrap_or(usize::MAX);
-        let state = self.connection.process_new_packets()?;
-        let plain = state.plaintext_bytes_to_read();
+        let processed = self.connection.process_new_packets();
+        // Behind a broken record there is nothing; what was decrypted before it is kept.
+        let plain = processed
+            .as_ref()
+            .map_or(PLAIN_BYTES_MAX, |it| it.plaintext_bytes_to_read());
         if read == 0 {
             // The peer has closed its side; it may send nothing more.
             *rest = &[];
@@ -338,7 +344,7 @@ impl TlsLayer {
         text.resize(before + plain, 0);
         let read = self.connection.reader().read(&mut text[before..]);
         text.truncate(before + read.unwrap_or(0));
-        Ok(())
+        processed.map(drop)
     }
 
     fn fail(&self, error: &Error) {

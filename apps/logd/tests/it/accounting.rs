@@ -2,7 +2,12 @@
 
 use std::{io::Write, num::NonZeroU32, time::Duration};
 
-use freeboard_logd::{Config, Marks, Policy, Shed, SourceBound, Totals};
+use bytes::Bytes;
+use freeboard_logd::{
+    BatchBuilder, Config, Group, Line, Marks, Policy, Shed, Source, SourceBound, Totals,
+    frame::{Framer, Framing},
+    parse,
+};
 use proptest::{
     prelude::*,
     test_runner::{Config as Cases, TestRunner},
@@ -142,4 +147,32 @@ fn every_line_is_counted_once() {
         Ok(())
     });
     checked.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn a_batch_keeps_its_lines_and_not_the_read() {
+    // A read of empty lines, with two that are not.
+    let mut read = vec![b'\n'; 64 << 10];
+    read[1_000] = b'a';
+    read[60_000] = b'b';
+    let source = Source::new("test", SourceBound::default());
+    let mut framer = Framer::new(Framing::Newline, 64 << 10);
+    let frames = framer.feed(Bytes::from(read));
+    let mut builder = BatchBuilder::new(Group::Normal);
+    for (frame, text) in frames.lines() {
+        let parsed = parse::line(text);
+        builder.push(Line {
+            at: frame.at,
+            bytes: frame.bytes,
+            host_at: parsed.host_at,
+            host_bytes: parsed.host_bytes,
+            priority: parsed.priority,
+            format: parsed.format,
+            marks: parsed.marks,
+        });
+    }
+    let batch = builder.build(&source, 1, &frames.text, None);
+    let batch = batch.expect("it has lines");
+    assert!(batch.lines().map(|(_, text)| text).eq([b"a", b"b"]));
+    assert!(batch.weight() < 1_000, "{} bytes", batch.weight());
 }

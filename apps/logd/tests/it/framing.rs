@@ -77,6 +77,7 @@ fn lines_end_as_each_framing_says() {
             &["99999999999 <1>a!", "x"],
         ),
         (OctetCounted, b"0 x\n1 y", &["0 x!", "y"]),
+        (OctetCounted, b"04 <1>a\n1 y", &["04 <1>a!", "y"]),
         (OctetCounted, b"<1>a\n1 y", &["<1>a!", "y"]),
         (Detect, b"4 <1>a4 <1>b", &["<1>a", "<1>b"]),
         (Detect, b"<1>a\n4 <1>b\n", &["<1>a", "4 <1>b"]),

@@ -10,6 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use flate2::{Compression, write::GzEncoder};
 use freeboard::stream::ReaderOptions;
 use freeboard_logd::{
     BATCH_CONTENT_TYPE, Config, DatagramConfig, Format, Framing, HttpConfig, InputConfig,
@@ -262,6 +263,111 @@ fn senders_on_a_unix_socket_wait_and_lose_nothing() {
 }
 
 #[test]
+fn a_datagram_that_is_too_long_is_marked_as_cut_off() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let sink = TestSink::default();
+    let rig = start(
+        &sink,
+        InputConfig::UnixDatagram {
+            path: path.clone(),
+            mode: None,
+            options: DatagramConfig::default(),
+        },
+    );
+    let sender = UnixDatagram::unbound().expect("a socket");
+    sender.connect(&path).expect("it listens");
+    let long = format!("<14>{}", "x".repeat(100_000));
+    for text in ["<14>before", &long, "<14>after"] {
+        sender.send(text.as_bytes()).expect("sent");
+    }
+    rig.wait_accepted(3);
+    assert!(rig.stop().is_clean());
+    let lines = sink.lines().into_iter();
+    let lines: Vec<_> = lines
+        .map(|(_, marks, text)| (text, marks.has(Marks::TRUNCATED)))
+        .collect();
+    let expected = [
+        ("<14>before".to_owned(), false),
+        (long[..64 << 10].to_owned(), true),
+        ("<14>after".to_owned(), false),
+    ];
+    assert!(lines == expected, "{} lines", lines.len());
+}
+
+#[test]
+fn what_the_kernel_drops_is_counted_and_the_log_says_so() {
+    let sink = TestSink::default();
+    let options = DatagramConfig {
+        receive_buffer_bytes: Some(4_096),
+        ..DatagramConfig::default()
+    };
+    let rig = start(
+        &sink,
+        InputConfig::Udp {
+            address: any(),
+            options,
+        },
+    );
+    let client = UdpSocket::bind(any()).expect("loopback");
+    let dropped = || rig.server.totals().shed[Shed::Kernel as usize];
+    eventually("the kernel drops some", || {
+        for _ in 0..100 {
+            client.send_to(&[b'x'; 500], address(&rig)).expect("sent");
+        }
+        dropped() > 0
+    });
+    let counted = rig.server.inputs()[0].datagrams().expect("of UDP");
+    assert!(counted.kernel_dropped >= dropped());
+    assert!(rig.stop().is_clean());
+    let is_it = |text: &String| text.contains("; udp: kernel ");
+    assert!(sink.texts().iter().any(is_it));
+}
+
+#[test]
+fn a_stop_waits_until_the_dams_have_all_datagrams() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let sink = TestSink::default().shut();
+    let mut config = Config {
+        inputs: vec![InputConfig::UnixDatagram {
+            path: path.clone(),
+            mode: None,
+            options: DatagramConfig::default(),
+        }],
+        ..Config::new(vec![sink.config()])
+    };
+    for group in &mut config.groups {
+        group.policy = Policy::Wait;
+        group.reservoir.messages = 1;
+    }
+    let rig = Rig::start(config);
+    let sender = UnixDatagram::unbound().expect("a socket");
+    sender.connect(&path).expect("it listens");
+    sender.set_nonblocking(true).expect("it can be set");
+    // Batches of one line fill reservoir and mailboxes of the group. The further ones wait in the outbox of the input, in
+    // its mailbox and in the kernel.
+    let mut sent = 0;
+    for _ in 0..60 {
+        sender.send(b"<14>line").expect("sent");
+        sent += 1;
+        rig.wait_accepted(sent);
+    }
+    while sent < 500 && sender.send(b"<14>line").is_ok() {
+        sent += 1;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            eventually("the stop has begun", || !path.exists());
+            sink.open();
+        });
+        let report = rig.stop();
+        assert!(report.is_clean(), "{report:?}");
+    });
+    assert_eq!(sink.texts().len() as u64, sent);
+}
+
+#[test]
 fn a_live_socket_is_an_error_and_names_its_path() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
@@ -403,8 +509,107 @@ fn a_body_with_shed_lines_is_answered_with_503() {
     rig.stop();
 }
 
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn post_gzip(packed: &[u8]) -> Vec<u8> {
+    let head = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: ";
+    let mut request = format!("{head}{}\r\n\r\n", packed.len()).into_bytes();
+    request.extend(packed);
+    request
+}
+
+#[test]
+fn packed_bodies_are_unpacked_and_bounded() {
+    let sink = TestSink::default();
+    let rig = start(&sink, http(1 << 20));
+    let lines = |from: u32| -> String {
+        let numbers = from..from + 1_000;
+        numbers
+            .map(|number| format!("<14>line {number}\n"))
+            .collect()
+    };
+    // Two members, as `cat a.gz b.gz` gives them, in single bytes.
+    let packed = [
+        gzip(lines(0).as_bytes()),
+        gzip(lines(1_000).trim_end().as_bytes()),
+    ]
+    .concat();
+    let mut stream = TcpStream::connect(address(&rig)).expect("it listens");
+    stream.set_nodelay(true).expect("TCP");
+    for byte in post_gzip(&packed) {
+        stream.write_all(&[byte]).expect("it reads");
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(
+        answer.ends_with("{\"accepted\":2000,\"shed\":0}\n"),
+        "{answer}"
+    );
+    let expected = lines(0) + &lines(1_000);
+    assert!(sink.texts().iter().map(String::as_str).eq(expected.lines()));
+
+    let check = |packed: &[u8], status: u16| {
+        let answer = exchange(&rig, &post_gzip(packed));
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+    };
+    let before = rig.server.totals().accepted;
+    let bomb = gzip(&b"<14>again and again and again\n".repeat(1 << 20));
+    assert!(bomb.len() < 1 << 17);
+    check(&bomb, 413);
+    rig.wait_settled();
+    let accepted = rig.server.totals().accepted - before;
+    assert!(accepted * 30 <= 1 << 20, "{accepted} lines");
+    let mut corrupt = packed.clone();
+    let end = corrupt.len() - 8;
+    corrupt[end] ^= 1;
+    check(&corrupt, 400);
+    check(&packed[..packed.len() - 1], 400);
+    check(&[&packed[..], b"rest"].concat(), 400);
+    check(b"<14>plain\n", 400);
+    check(b"", 400);
+    let unknown =
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip, br\r\nContent-Length: 1\r\n\r\nx";
+    let answer = exchange(&rig, unknown);
+    assert!(answer.starts_with("HTTP/1.1 415"), "{answer}");
+    assert!(answer.contains("accept-encoding: gzip\r\n"), "{answer}");
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn a_client_that_leaves_before_its_answer_loses_no_line() {
+    let sink = TestSink::default().shut();
+    let rig = start(&sink, http(1 << 20));
+    for number in 0..20 {
+        let mut client = TcpStream::connect(address(&rig)).expect("it listens");
+        let request = post(&format!("<14>{number}\n"));
+        client.write_all(&request).expect("it reads");
+        rig.wait_accepted(number + 1);
+    }
+    sink.open();
+    rig.wait_settled();
+    assert!(exchange(&rig, &post("<14>the last\n")).starts_with("HTTP/1.1 200"));
+    assert!(rig.stop().is_clean());
+    assert_eq!(sink.texts().len(), 21);
+}
+
 #[test]
 fn a_long_body_waits_for_the_sinks_in_bounded_memory() {
+    check_long_body(post);
+}
+
+#[test]
+fn a_long_packed_body_waits_for_the_sinks_in_bounded_memory() {
+    check_long_body(|lines| post_gzip(&gzip(lines.as_bytes())));
+}
+
+fn check_long_body(request: impl Fn(&str) -> Vec<u8> + Sync) {
     let sink = TestSink::default().shut();
     let config = Config {
         inputs: vec![http(64 << 20)],
@@ -417,7 +622,7 @@ fn a_long_body_waits_for_the_sinks_in_bounded_memory() {
     let rig = Rig::start(config);
     let line = format!("<14>{}\n", "x".repeat(995));
     std::thread::scope(|scope| {
-        let answer = scope.spawn(|| exchange(&rig, &post(&line.repeat(20_000))));
+        let answer = scope.spawn(|| exchange(&rig, &request(&line.repeat(20_000))));
         rig.wait_accepted(100);
         // The bound, and the piece that passed it.
         let totals = rig.server.totals();

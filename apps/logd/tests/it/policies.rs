@@ -269,3 +269,18 @@ fn a_full_reservoir_holds_back_all_sources_of_its_group_alone() {
     drop(clients);
     assert!(rig.stop().is_clean());
 }
+
+#[test]
+fn lines_that_a_stop_cuts_off_are_counted_as_such() {
+    let sink = TestSink::default().shut();
+    let rig = Rig::start(config(&sink, Policy::Wait));
+    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+    feed(&mut intake, numbered(0..90));
+    let source = intake.source().clone();
+    drop(intake);
+    let report = rig.server.stop(Duration::from_millis(10));
+    assert!(!report.is_drained);
+    eventually("nothing is held", || source.held() == 0);
+    assert_eq!(source.shed(Shed::Stopped), 90, "{source:?}");
+    rig.stop();
+}

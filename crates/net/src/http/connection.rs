@@ -76,6 +76,8 @@ pub(super) struct HttpConnection {
     sink: Option<(Box<dyn BodySink>, Framing)>,
     /// Whether the sink must resume first.
     is_sink_full: bool,
+    /// Whether the sink was resumed, and must be told before the next piece.
+    is_sink_resumed: bool,
     /// Bytes that the sink has taken since they last extended the deadline.
     sunk: usize,
     guard: ConnectionGuard,
@@ -132,6 +134,7 @@ impl HttpConnection {
             peer: accepted.peer,
             sink: None,
             is_sink_full: false,
+            is_sink_resumed: false,
             sunk: 0,
             guard: accepted.guard,
         }
@@ -224,6 +227,10 @@ impl HttpConnection {
         if self.outgoing.len() >= self.shared.limits.write_bytes && !self.flush()? {
             return Ok(false);
         }
+        if std::mem::take(&mut self.is_sink_resumed) {
+            self.resume_sink();
+            return Ok(true);
+        }
         match self.reader.next(&mut self.inbox) {
             Ok(Step::Request(incoming)) => self.handle_request(*incoming, cx),
             Ok(Step::Begin(incoming)) => self.begin_body(*incoming, cx),
@@ -246,8 +253,11 @@ impl HttpConnection {
         let mut request = incoming.request.map(drop);
         request.extensions_mut().insert(self.peer);
         let resume = cx.waker_fn(|connection: &mut Self, cx| {
-            // The time until now was not the client's.
-            connection.has_advanced |= std::mem::take(&mut connection.is_sink_full);
+            if std::mem::take(&mut connection.is_sink_full) {
+                connection.is_sink_resumed = true;
+                // The time until now was not the client's.
+                connection.has_advanced = true;
+            }
             connection.run(cx);
         });
         let resume = Resume(Arc::new(resume));
@@ -267,7 +277,19 @@ impl HttpConnection {
             self.sunk = 0;
             self.has_advanced = true;
         }
-        match sink.piece(piece) {
+        let flow = sink.piece(piece);
+        self.follow(flow, framing);
+    }
+
+    fn resume_sink(&mut self) {
+        if let Some((sink, framing)) = &mut self.sink {
+            let (flow, framing) = (sink.resumed(), *framing);
+            self.follow(flow, framing);
+        }
+    }
+
+    fn follow(&mut self, flow: BodyFlow, framing: Framing) {
+        match flow {
             BodyFlow::Continue => {}
             BodyFlow::Wait => self.is_sink_full = true,
             BodyFlow::Respond(response) => self.respond_early(response, framing),

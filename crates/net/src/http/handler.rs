@@ -38,6 +38,11 @@ pub trait BodySink: Send {
     /// Takes a part of the body, at most [`Limits::head_bytes`](super::Limits::head_bytes) long.
     fn piece(&mut self, piece: Bytes) -> BodyFlow;
 
+    /// It has waited and was resumed, and the next part has not come: takes what it has kept of the last one.
+    fn resumed(&mut self) -> BodyFlow {
+        BodyFlow::Continue
+    }
+
     /// The body is complete. `reply` sends the response at any time.
     fn end(self: Box<Self>, reply: Reply);
 }

@@ -478,6 +478,9 @@ impl Actor for Connection {
         if let Some(guard) = &self.guard {
             guard.on_drain(cx.waker_fn(|connection: &mut Self, cx| {
                 if connection.options.reads_on_drain {
+                    if connection.is_closing || connection.drain_bytes.is_some() {
+                        return;
+                    }
                     connection.drain_bytes = Some(DRAIN_BYTES_MAX);
                     if let Some(socket) = &mut connection.socket {
                         // Bytes whose event has not come yet count too.

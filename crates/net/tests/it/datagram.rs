@@ -155,10 +155,12 @@ fn drops_of_the_kernel_are_counted() {
         send(&[1; 500]);
     }
     socket.actor().tell(ReadCredit(1)).unwrap();
-    let is_flushed = || {
-        received
-            .try_iter()
-            .any(|it| it.datagrams.iter().any(|it| it.bytes == "last"))
+    let mut told = 0;
+    let mut is_flushed = || {
+        received.try_iter().any(|it| {
+            told += it.kernel_dropped;
+            it.datagrams.iter().any(|it| it.bytes == "last")
+        })
     };
     // The kernel tells its count with the next datagram that it accepts.
     let mut sent_until = 0;
@@ -171,6 +173,8 @@ fn drops_of_the_kernel_are_counted() {
         snapshot.received + snapshot.kernel_dropped == sent_until
     });
     assert!(socket.snapshot().kernel_dropped > 0);
+    told += received.try_iter().map(|it| it.kernel_dropped).sum::<u64>();
+    assert_eq!(told, socket.snapshot().kernel_dropped);
 }
 
 #[test]
@@ -270,6 +274,7 @@ fn a_socket_without_an_owner_closes() {
             .tell(Received {
                 socket: socket.actor().clone(),
                 datagrams: Vec::new(),
+                kernel_dropped: 0,
             })
             .is_err()
     });
@@ -279,4 +284,44 @@ fn a_socket_without_an_owner_closes() {
         let _ = client.send_to(b"x", socket.address());
         socket.actor().tell(ReadCredit(0)).is_err()
     });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn file_descriptors_that_a_sender_passes_are_not_opened() {
+    use std::{io::IoSlice, mem::MaybeUninit, os::fd::AsFd};
+
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+    const DATAGRAMS: usize = 1_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let (system, poller) = system(Policy::EAGER);
+    let (owner, received) = owner(&system, 1);
+    let (unix, options) = (UnixOptions::default(), DatagramOptions::default());
+    let _socket = DatagramSocket::bind_unix(&system, &poller, &path, unix, options, owner).unwrap();
+    let sender = UnixDatagram::unbound().unwrap();
+    sender.connect(&path).unwrap();
+    let passed = directory.path().join("passed");
+    let file = std::fs::File::create(&passed).unwrap();
+    let mut count = 0;
+    for _ in 0..DATAGRAMS {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [file.as_fd(), file.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        let text = [IoSlice::new(b"<14>text")];
+        sendmsg(&sender, &text, &mut control, SendFlags::empty()).unwrap();
+    }
+    while count < DATAGRAMS {
+        for datagram in received.recv_timeout(LONG).unwrap().datagrams {
+            assert_eq!(datagram.bytes, "<14>text");
+            assert_eq!(datagram.from, Peer::Unix(None));
+            count += 1;
+        }
+    }
+    // Only those of this file: other tests open files too.
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let links = open.filter_map(|it| std::fs::read_link(it.unwrap().path()).ok());
+    assert_eq!(links.filter(|link| *link == passed).count(), 1);
 }
