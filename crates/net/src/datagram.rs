@@ -266,6 +266,8 @@ pub struct DatagramActor {
     unsent: Option<SendTo>,
     /// The kernel's count of dropped datagrams when it was last read; it wraps around.
     dropped_before: u32,
+    /// It has received what the kernel had, and stops when the owner has that.
+    is_drained: bool,
 }
 
 impl std::fmt::Debug for DatagramActor {
@@ -309,6 +311,7 @@ impl DatagramActor {
             is_readable: true,
             unsent: None,
             dropped_before: 0,
+            is_drained: false,
         })
     }
 
@@ -459,17 +462,29 @@ impl Handler<ReadCredit> for DatagramActor {
     }
 }
 
-/// Receives what the kernel has, without credit, and stops. The file of a Unix socket is removed first, so the number of
-/// datagrams that follow is limited by the kernel's buffer.
+/// Receives what the kernel has, without credit, and stops when the owner has that. The file of a Unix socket is removed
+/// first, so the number of datagrams that follow is limited by the kernel's buffer.
 impl Handler<Drain> for DatagramActor {
     type Reply = ();
 
     fn handle(&mut self, _: Drain, cx: &mut Context<Self>) {
-        self.file = None;
-        self.credit = DRAIN_CALLS_MAX;
-        self.is_readable = true;
-        while self.credit > 0 && self.is_readable {
-            self.run(cx);
+        if !self.is_drained {
+            self.is_drained = true;
+            self.file = None;
+            self.credit = DRAIN_CALLS_MAX;
+            self.is_readable = true;
+            while self.credit > 0 && self.is_readable {
+                self.run(cx);
+            }
+            self.credit = 0;
+            // This one is handled when the outbox is empty: whoever waits for the end knows that the owner has them all.
+            if cx
+                .actor_ref()
+                .try_tell_lane(Self::CONTROL_LANE, Drain)
+                .is_ok()
+            {
+                return;
+            }
         }
         cx.stop();
     }
