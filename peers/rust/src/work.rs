@@ -499,16 +499,16 @@ impl Work {
             Self::Board10K | Self::Board10KSlow | Self::Board100K | Self::Board100KSlow => 8,
             // Milliseconds.
             Self::Goodput1 | Self::Goodput2 | Self::Goodput5 | Self::Goodput10 => 2_000,
-            Self::LogdTcp => 4_000_000,
-            Self::LogdTcpDurable => 2_000_000,
-            Self::LogdUnix | Self::LogdUnixDurable | Self::LogdUdp => 1_000_000,
+            Self::LogdTcp | Self::LogdTcpDurable => 2_000_000,
+            Self::LogdUnix | Self::LogdUnixDurable => 200_000,
+            Self::LogdUdp => 500_000,
             // Milliseconds.
             Self::LogdLoggen
             | Self::LogdRest
             | Self::LogdRestDurable
             | Self::LogdRestUnix
             | Self::LogdRestUdp
-            | Self::LogdQuiet => 5_000,
+            | Self::LogdQuiet => 2_000,
             Self::KvsSet1 => 20_000,
             Self::KvsSet16 | Self::KvsGet1 => 100_000,
             Self::KvsSet256 => 200_000,
