@@ -278,7 +278,7 @@ impl FlagArgs {
             rotate: self.file_rotate,
             rotate_size: self.file_rotate_size,
             gzip: self.file_gzip,
-            keep: self.file_keep,
+            keep_files: self.file_keep,
             ..FileSettings::new(path.clone())
         };
         let stdout = |form| StdoutSettings {

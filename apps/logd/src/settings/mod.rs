@@ -40,11 +40,11 @@ use crate::{
     },
     source::SourceBound,
 };
+use values::{some_text, text};
 
 /// Lines that nobody waits for are written after at most twice this time: a quiet client's lines are seen soon, and a few
 /// hundred writes a second cost little.
 const FLUSH_AFTER: Duration = Duration::from_millis(2);
-use values::{some_text, text};
 
 /// All settings. What is left out has the value of [`Config::new`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -313,9 +313,9 @@ pub struct FileSettings {
     #[serde(default)]
     pub gzip: bool,
     /// The most rotated files.
-    pub keep: Option<usize>,
+    pub keep_files: Option<usize>,
     /// The most bytes of all rotated files.
-    pub keep_size: Option<Size>,
+    pub keep: Option<Size>,
     /// Whether lines are synced to the disk.
     #[serde(default)]
     pub sync: bool,
@@ -339,8 +339,8 @@ impl FileSettings {
             rotate: None,
             rotate_size: None,
             gzip: false,
+            keep_files: None,
             keep: None,
-            keep_size: None,
             sync: false,
             time_zone: None,
             spill: None,
@@ -355,8 +355,8 @@ impl FileSettings {
             },
             compress: self.gzip,
             keep: Keep {
-                files: self.keep,
-                bytes: self.keep_size.map(|size| size.0),
+                files: self.keep_files,
+                bytes: self.keep.map(|size| size.0),
             },
             sync: self.sync,
             zone: zone(&self.time_zone),

@@ -56,8 +56,8 @@ path = "app.log"
 rotate = "daily"
 rotate-size = "100 MB"
 gzip = true
-keep = 7
-keep-size = "1 GB"
+keep-files = 7
+keep = "1 GB"
 sync = true
 time-zone = "UTC"
 spill = { memory = "1 MiB", durable = true, spool = { path = "SPILL", size = "1 GiB", full = "wait" } }
