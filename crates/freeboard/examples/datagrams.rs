@@ -26,14 +26,14 @@ impl Actor for Printer {}
 
 impl Handler<Received> for Printer {
     type Reply = ();
-    fn handle(&mut self, Received { socket, datagrams }: Received, _: &mut Context<Self>) {
+    fn handle(&mut self, received: Received, _: &mut Context<Self>) {
         // All of one system call, at most 32 by default.
-        for datagram in datagrams {
+        for datagram in received.datagrams {
             let text = String::from_utf8_lossy(&datagram.bytes);
             println!("{text:?} from {}", datagram.from);
         }
         // The next call may read. Without credit the kernel's buffer fills up.
-        let _ = socket.tell(ReadCredit(1));
+        let _ = received.socket.tell(ReadCredit(1));
     }
 }
 
