@@ -381,6 +381,12 @@ impl StreamWriter {
         self.shared().fault()
     }
 
+    /// When a record counts as durable.
+    #[must_use]
+    pub fn sync_mode(&self) -> SyncMode {
+        self.shared().options.sync
+    }
+
     /// The stream's directory, if it was opened by path.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
