@@ -138,8 +138,8 @@ const EVICTED: u8 = 2;
 
 impl Batch {
     /// The same lines, without a copy of their text, of a source that has the same name and no bound. They are not counted
-    /// as lines of the server.
-    pub(crate) fn detached(&self, done: Done) -> Arc<Self> {
+    /// as lines of the server, and nobody waits for them.
+    pub(crate) fn detached(&self) -> Arc<Self> {
         let source = Source::new(self.source.name(), SourceBound::NONE);
         source.accept(self.lines.len() as u64, self.bytes);
         Arc::new(Self {
@@ -152,7 +152,7 @@ impl Batch {
             stage: AtomicU8::new(CLAIMED),
             untaken: AtomicU32::new(1),
             reason: AtomicU8::new(Shed::Full as u8),
-            done: Some(done),
+            done: None,
         })
     }
 

@@ -14,11 +14,11 @@ use freeboard::{ActorRef, DamGauge, SpawnError, SpawnOptions, System, net::polle
 
 use crate::{
     config::Config,
-    input::{Input, InputConfig, InputError, Prepared, received_now_ns},
+    input::{Input, InputConfig, InputError, Prepared, Relayed, received_now_ns},
     lanes::{LaneError, Lanes},
     priority::{Facility, Group, Priority, Severity},
     repeats::own_batch,
-    sink::{RunningSink, SinkActor, SinkError, SinkGauge},
+    sink::{OpenedSink, RunningSink, SinkActor, SinkError, SinkGauge},
     source::Source,
     sources::{OpenSource, Sources, Totals},
     summary::{Finish, Reporter},
@@ -60,6 +60,7 @@ struct Shared {
     shed_recently: AtomicU64,
     lanes: Lanes,
     sources: Sources,
+    relayed: Relayed,
 }
 
 /// What an input needs of a server. Cheap to clone.
@@ -103,6 +104,11 @@ impl ServerHandle {
 
     pub(crate) fn sources(&self) -> &Sources {
         &self.0.sources
+    }
+
+    /// The records that came from other servers.
+    pub(crate) fn relayed(&self) -> &Relayed {
+        &self.0.relayed
     }
 }
 
@@ -156,19 +162,13 @@ impl Server {
     /// [`StartError`]. Actors that were spawned before it end with the system.
     pub fn start(system: &System, poller: &Poller, config: Config) -> Result<Self, StartError> {
         config.validate().map_err(StartError::Config)?;
-        let mut sinks = Vec::new();
-        for sink in &config.sinks {
-            let name = sink.name.clone();
-            let opened = (sink.open)().map_err(|error| StartError::Sink { name, error })?;
-            sinks.push((sink.clone(), opened));
-        }
-        let started = sinks
+        let opened = config.sinks.iter().map(OpenedSink::open);
+        let opened = opened.collect::<Result<Vec<_>, _>>()?;
+        let sinks = opened
             .into_iter()
-            .map(|(sink, opened)| SinkActor::start(system, sink, opened));
-        let sinks = started.collect::<Result<Vec<_>, _>>()?;
-        let fronts = sinks.iter().map(|parts| parts[0].0.clone());
-        let writer = Writer::new(fronts.collect());
-        let sinks = sinks.into_iter().flatten().collect();
+            .map(|opened| SinkActor::start(system, opened));
+        let sinks = sinks.collect::<Result<Vec<_>, _>>()?;
+        let writer = Writer::new(sinks.iter().map(|sink| sink.actor.clone()).collect());
         let writer = system.spawn_once(writer::lanes().name("logd.writer"), writer)?;
         let lanes = Lanes::start(system, &writer, &config.groups)?;
         let inputs: Vec<_> = config.all_inputs().collect();
@@ -178,6 +178,7 @@ impl Server {
             shed_recently: AtomicU64::new(0),
             lanes,
             sources: Sources::default(),
+            relayed: Relayed::default(),
         }));
         let reporter = SpawnOptions::new().name("logd.reporter");
         let reporter = system.spawn_once(reporter, Reporter::new(&handle))?;
@@ -336,16 +337,31 @@ impl Server {
     /// The relays are at the end.
     #[must_use]
     pub fn sinks(&self) -> Vec<Arc<SinkGauge>> {
-        let sinks = self.sinks.iter().map(|(_, gauge)| gauge);
+        let sinks = self.sinks.iter();
+        let sinks = sinks.flat_map(|sink| std::iter::once(&sink.gauge).chain(&sink.behind_queue));
         let config = self.handle.config();
         let parts = config.sinks.iter().flat_map(|sink| &sink.gauges);
         sinks.chain(parts).cloned().collect()
     }
 
+    /// Why no sink takes lines any more: all are [closed](SinkError::Closed), as standard output is without its reader.
+    /// `None`: at least one does. A server of which this is true sheds all lines.
+    #[must_use]
+    pub fn all_sinks_dead(&self) -> Option<String> {
+        let dead = self.sinks.iter().map(|sink| {
+            let gauge = sink.behind_queue.as_ref().unwrap_or(&sink.gauge);
+            let error = gauge.last_error().unwrap_or_default();
+            let reason = format!("the sink {}: {error}", gauge.name());
+            gauge.is_dead().then_some(reason)
+        });
+        let reasons: Option<Vec<String>> = dead.collect();
+        reasons.map(|reasons| reasons.join("; "))
+    }
+
     /// Lets all sinks that write files begin new ones. A sink that is in a call does it afterwards.
     pub fn rotate(&self) {
-        for (_, gauge) in &self.sinks {
-            gauge.rotate();
+        for sink in &self.sinks {
+            sink.behind_queue.as_ref().unwrap_or(&sink.gauge).rotate();
         }
     }
 
@@ -372,7 +388,7 @@ impl Server {
             is_drained = false;
         }
         let mut sinks_failed = Vec::new();
-        for (actor, gauge) in &self.sinks {
+        for RunningSink { actor, gauge, .. } in &self.sinks {
             actor.stop_gracefully();
             if actor.wait_ended_until(deadline).is_none() {
                 actor.stop();

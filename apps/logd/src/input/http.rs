@@ -18,7 +18,8 @@
 //!
 //! A body of the type [`BATCH_CONTENT_TYPE`] has encoded records instead of lines (`records.rs`).
 //!
-//! Whoever repeats a request that was not answered with 200 can write lines twice: at least once.
+//! Whoever repeats a request that was not answered with 200 can write lines twice: at least once. Requests of a relay name
+//! their records, so that those are recognised (`relayed.rs`).
 
 use std::{
     io::Write,
@@ -43,12 +44,19 @@ use freeboard::{
 use crate::{
     batch::Done,
     frame::Framing,
-    record::BATCH_CONTENT_TYPE,
+    record::{BATCH_CONTENT_TYPE, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEADER},
     server::ServerHandle,
     source::{Shed, Source},
 };
 
-use super::{Intake, gunzip::Gunzip, received_now_ns, records::Records, tcp};
+use super::{
+    Intake,
+    gunzip::Gunzip,
+    received_now_ns,
+    records::Records,
+    relayed::{Admission, RelayedRequest},
+    tcp,
+};
 
 /// The settings of an HTTP input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +119,7 @@ fn begin(
             return Err(Box::new(response));
         }
     };
-    let plain = plain(server, &request, &resume);
+    let plain = plain(server, &request, &resume)?;
     Ok(if is_packed {
         Box::new(Gunzip::new(plain, resume, body_bytes_max))
     } else {
@@ -138,12 +146,24 @@ fn coding(headers: &HeaderMap) -> Result<bool, UnknownCoding> {
 }
 
 /// Takes a body that is not packed.
-fn plain(server: &ServerHandle, request: &Request<()>, resume: &Resume) -> Box<dyn BodySink> {
+fn plain(
+    server: &ServerHandle,
+    request: &Request<()>,
+    resume: &Resume,
+) -> Result<Box<dyn BodySink>, Box<Response<Body>>> {
     let resume = resume.clone();
     let kind = request.headers().get(header::CONTENT_TYPE);
     if kind.is_some_and(|kind| kind == BATCH_CONTENT_TYPE) {
-        let outcome = Outcome::new(None);
-        return Box::new(Records::new(server, resume, outcome));
+        let field = |name| request.headers().get(name)?.to_str().ok();
+        let relayed = field(BATCH_STREAM_HEADER).zip(field(BATCH_SEQUENCE_HEADER));
+        let relayed =
+            relayed.and_then(|(stream, first)| RelayedRequest::begin(server, stream, first));
+        if relayed.is_none() && request.headers().contains_key(BATCH_STREAM_HEADER) {
+            let text = "the stream's id or the sequence is not valid";
+            return Err(Box::new(refusal(StatusCode::BAD_REQUEST, text)));
+        }
+        let outcome = Outcome::new(None, relayed);
+        return Ok(Box::new(Records::new(server, resume, outcome)));
     }
     let name = match request.extensions().get::<Peer>() {
         Some(peer) => format!("http:{peer}"),
@@ -151,11 +171,11 @@ fn plain(server: &ServerHandle, request: &Request<()>, resume: &Resume) -> Box<d
     };
     let intake = Intake::new(server, &name, Framing::Newline);
     intake.on_room(move || resume.resume());
-    Box::new(Lines {
-        outcome: Outcome::new(Some(intake.source().clone())),
+    Ok(Box::new(Lines {
+        outcome: Outcome::new(Some(intake.source().clone()), None),
         intake,
         is_line_begun: false,
-    })
+    }))
 }
 
 pub(super) fn refusal(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
@@ -205,6 +225,8 @@ impl BodySink for Lines {
 pub(super) struct Outcome {
     /// The source of the request, which counts its lines. Records have sources of their own.
     source: Option<Arc<Source>>,
+    /// The request, if it is a relay's.
+    relayed: Option<RelayedRequest>,
     records: AtomicU64,
     is_lost: AtomicBool,
     /// Set at the end of the body: a body that is not complete has no answer of ours.
@@ -213,9 +235,10 @@ pub(super) struct Outcome {
 
 // Ordering: Relaxed: the drop of the last reference, which synchronises with all others, reads what was written.
 impl Outcome {
-    fn new(source: Option<Arc<Source>>) -> Arc<Self> {
+    fn new(source: Option<Arc<Source>>, relayed: Option<RelayedRequest>) -> Arc<Self> {
         Arc::new(Self {
             source,
+            relayed,
             records: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             reply: Mutex::new(None),
@@ -232,8 +255,11 @@ impl Outcome {
         })
     }
 
-    pub(super) fn count_record(&self) {
-        self.records.fetch_add(1, Ordering::Relaxed);
+    /// Counts a record, and says what to do with it.
+    pub(super) fn admit_record(&self) -> Admission {
+        let index = self.records.fetch_add(1, Ordering::Relaxed);
+        let relayed = self.relayed.as_ref();
+        relayed.map_or(Admission::New, |relayed| relayed.admit(index))
     }
 
     pub(super) fn set_reply(&self, reply: Reply) {
@@ -254,6 +280,9 @@ impl Outcome {
 
 impl Drop for Outcome {
     fn drop(&mut self) {
+        if let Some(relayed) = &self.relayed {
+            relayed.finish(!*self.is_lost.get_mut());
+        }
         let reply = self
             .reply
             .get_mut()

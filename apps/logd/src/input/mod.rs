@@ -9,6 +9,7 @@ mod gunzip;
 mod http;
 mod listen;
 mod records;
+mod relayed;
 mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
@@ -17,6 +18,7 @@ pub use datagram::DatagramConfig;
 pub use http::HttpConfig;
 pub(crate) use listen::Prepared;
 pub use listen::{Input, InputConfig, InputError};
+pub(crate) use relayed::Relayed;
 #[cfg(feature = "tls")]
 pub use tls::{TlsConfig, TlsSnapshot};
 

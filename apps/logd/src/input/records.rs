@@ -20,7 +20,10 @@ use crate::{
     sources::{Kinds, OpenSource},
 };
 
-use super::http::{Outcome, refusal};
+use super::{
+    http::{Outcome, refusal},
+    relayed::Admission,
+};
 
 /// The most sources of one request that are open at once.
 const SOURCES_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -75,7 +78,7 @@ impl Records {
     fn take(&mut self, text: &Bytes) -> Result<(usize, bool), (StatusCode, String)> {
         let bytes_max =
             RECORD_HEAD_BYTES + SOURCE_NAME_BYTES_MAX + self.server.config().line_bytes_max;
-        let (mut at, mut is_full) = (0, false);
+        let (mut at, mut is_full, mut is_at_work) = (0, false, false);
         let mut current: Option<Run<'_>> = None;
         let mut kinds = Kinds::default();
         while let Some(length) = text[at..].first_chunk::<BATCH_HEAD_BYTES>() {
@@ -90,6 +93,17 @@ impl Records {
             };
             let record = LogRecord::decode(bytes)
                 .map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+            match self.outcome.admit_record() {
+                Admission::New => {}
+                Admission::Durable => {
+                    at = begin + length;
+                    continue;
+                }
+                Admission::AtWork => {
+                    is_at_work = true;
+                    break;
+                }
+            }
             at = begin + length;
             let is_same = |run: &Run<'_>| {
                 run.source == record.source && run.received_ns == record.received_ns
@@ -115,12 +129,15 @@ impl Records {
                 format: record.format,
                 marks: record.marks,
             });
-            self.outcome.count_record();
         }
         if let Some(run) = current {
             is_full |= self.send(run, text);
         }
         self.server.sources().count(&kinds);
+        if is_at_work {
+            let text = "an earlier request with these records is not finished".to_owned();
+            return Err((StatusCode::SERVICE_UNAVAILABLE, text));
+        }
         Ok((at, is_full))
     }
 }

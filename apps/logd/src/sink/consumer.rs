@@ -5,12 +5,13 @@
 //! ```
 //!
 //! Chunks may be finished in any order. The position moves to the last record before the first chunk that is not
-//! finished. Only durable records are handed out: a power failure takes none of them back.
+//! finished. Only durable records are handed out: a power failure takes none of them back. A stream in mode none says
+//! nothing about that before it is closed, so its records are handed out when the operating system has them.
 
 use std::{collections::VecDeque, fmt::Display, sync::Arc};
 
 use freeboard::stream::{
-    ConsumerError, ReadError, ReadFrom, ReaderOptions, StreamReader, StreamWriter,
+    ConsumerError, ReadError, ReadFrom, ReaderOptions, StreamReader, StreamWriter, SyncMode,
 };
 
 use super::SinkGauge;
@@ -36,6 +37,8 @@ impl Chunk {
 pub(super) struct Consumer {
     stream: StreamWriter,
     reader: StreamReader,
+    /// The sequence after the last record that was handed out: a later one tells what was lost between.
+    expected: u64,
     gauge: Arc<SinkGauge>,
 }
 
@@ -49,13 +52,13 @@ impl Consumer {
         let position = stream.acknowledge_as(name, 0)?;
         let mut consumer = Self {
             reader: ReaderOptions::new().open_on(stream.storage().clone())?,
+            expected: position + 1,
             stream: stream.clone(),
             gauge: gauge.clone(),
         };
         match consumer.reader.seek(ReadFrom::Sequence(position + 1)) {
-            Err(ReadError::Gone { oldest, .. }) if position > 0 => {
-                gauge.lost.add(oldest - position - 1);
-            }
+            // A new consumer begins with the oldest record.
+            Err(ReadError::Gone { oldest, .. }) if position == 0 => consumer.expected = oldest,
             Err(ReadError::Gone { .. }) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
@@ -71,6 +74,43 @@ impl Consumer {
         Ok((consumer, acks))
     }
 
+    /// Goes on with the stream, opened again after a failure, behind what was handed out. Records that were durable and are
+    /// not there any more are lost.
+    pub(super) fn reopen(
+        &mut self,
+        stream: &StreamWriter,
+        acks: &mut Acks,
+    ) -> Result<(), ReadOrAckError> {
+        let (next, end) = (self.expected, stream.sequences().accepted + 1);
+        let mut reader = ReaderOptions::new().open_on(stream.storage().clone())?;
+        let from = match reader.seek(ReadFrom::Sequence(next.min(end))) {
+            Err(ReadError::Gone { oldest, .. }) => oldest,
+            Err(error) => return Err(error.into()),
+            Ok(()) => next.min(end),
+        };
+        let position = stream.acknowledge_as(&acks.name, 0)?;
+        let expected = (self.readable() + 1).saturating_sub(next);
+        self.gauge.lose(expected.saturating_sub(end - from));
+        if next > end {
+            // Sequences are used again: what is at work has none of the stream's.
+            acks.working.clear();
+        }
+        acks.position = position;
+        acks.stream = stream.clone();
+        (self.reader, self.stream, self.expected) = (reader, stream.clone(), from);
+        acks.show();
+        Ok(())
+    }
+
+    /// The last record that may be handed out.
+    fn readable(&self) -> u64 {
+        let sequences = self.stream.sequences();
+        match self.stream.sync_mode() {
+            SyncMode::None => sequences.written,
+            _ => sequences.durable,
+        }
+    }
+
     /// The next durable records, of up to about so many bytes; `None` if there are none.
     pub(super) fn next(&mut self, bytes_max: usize) -> Result<Option<Chunk>, ReadError> {
         let mut chunk: Option<Chunk> = None;
@@ -78,13 +118,16 @@ impl Consumer {
             // What is behind a gap in the sequences is of the next chunk.
             let next = self.reader.next_sequence();
             let is_gap = chunk.as_ref().is_some_and(|chunk| chunk.last + 1 != next);
-            if is_gap || next > self.stream.sequences().durable {
+            if is_gap || next > self.readable() {
                 return Ok(chunk);
             }
             let read = self.reader.next_ref();
             let error = match read {
                 Ok(None) => return Ok(chunk),
                 Ok(Some(record)) => {
+                    self.gauge
+                        .lose(record.sequence.saturating_sub(self.expected));
+                    self.expected = record.sequence + 1;
                     let chunk = chunk.get_or_insert_with(|| Chunk {
                         first: record.sequence,
                         last: record.sequence,
@@ -108,7 +151,7 @@ impl Consumer {
         }
     }
 
-    /// Goes on after records that cannot be read any more, and counts them as lost.
+    /// Goes on after records that cannot be read any more. The next record that can be tells how many they were.
     fn pass(&mut self, next: u64, error: ReadError) -> Result<(), ReadError> {
         let reached = match &error {
             ReadError::Gone { oldest, .. } => {
@@ -123,13 +166,7 @@ impl Consumer {
             return Err(error);
         }
         tracing::warn!("{}: {error}", self.gauge.name());
-        self.gauge.lost.add(reached - next);
         Ok(())
-    }
-
-    /// Reads from this record on again.
-    pub(super) fn go_back_to(&mut self, sequence: u64) -> Result<(), ReadError> {
-        self.reader.seek(ReadFrom::Sequence(sequence))
     }
 
     /// Whether all records that were accepted were handed out.
@@ -198,12 +235,16 @@ impl Acks {
 
     /// Shows how many records are behind the position.
     pub(super) fn show(&self) {
-        let accepted = self.stream.sequences().accepted;
-        let behind = accepted.saturating_sub(self.position);
-        // Ordering: Relaxed: a gauge.
-        self.gauge
-            .behind
-            .store(behind, std::sync::atomic::Ordering::Relaxed);
+        self.gauge.show_spooled(self.stream.sequences().accepted);
+        self.gauge.show_drained(self.position);
+    }
+
+    /// Records up to this one need not be handed out. They are durable.
+    pub(super) fn skip(&mut self, last: u64) {
+        if last > self.position && self.is_idle() {
+            self.begin(last);
+            self.finish(last);
+        }
     }
 
     /// Nothing is acknowledged from now on.

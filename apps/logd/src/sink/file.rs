@@ -9,36 +9,35 @@
 //!   .app.log-20261123T122416.123456Z.gz.tmp   being packed; removed at the next start
 //! ```
 //!
-//! A thread packs rotated files and removes the oldest ones. It looks at the directory each time, so that it finishes
-//! what a killed process has begun. Before each write the sink checks whether its file still has its name: if it was
-//! removed or renamed, a new one is begun.
+//! Before each write the sink checks whether its file still has its name: if it was removed or renamed, a new one is begun.
+//!
+//! A batch that somebody waits for is kept until its lines are synced. One sync covers all batches since the last: the sink
+//! syncs when no further batch waits, and under load every [`SYNC_TIME`] or [`SYNC_BYTES`].
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
+    io::{self, Write},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{self, SyncSender},
-    },
+    path::PathBuf,
+    sync::Arc,
     task::{Context, Poll},
-    thread::{self, JoinHandle},
-    time::UNIX_EPOCH,
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use flate2::{Compression, write::GzEncoder};
 use jiff::{Span, Timestamp, tz::TimeZone};
 
-use super::{Sink, SinkConfig, SinkError, stdout::Lines};
+use super::{
+    Sink, SinkConfig, SinkError, SinkGauge, Undurable,
+    rotated::{Packer, packed_name, rotated_name, sync_directory},
+    stdout::Lines,
+};
 use crate::{batch::Batch, input::received_now_ns, query::Form};
 
-/// Batches that wait until they are durable; at so many, the file is synced before the next one.
-const PENDING_MAX: usize = 1_024;
+/// Under load, what somebody waits for is synced after so long.
+const SYNC_TIME: Duration = Duration::from_millis(20);
 
-/// Bytes that are packed between two checks whether the server stops.
-const PACK_BYTES: usize = 1 << 20;
+/// Under load, what is to be synced is after so many bytes.
+const SYNC_BYTES: u64 = 8 << 20;
 
 /// When a new file is begun, besides on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +79,8 @@ impl Period {
     }
 }
 
-/// Which rotated files are kept. Each limit is enough by itself to remove the oldest.
+/// Which rotated files are kept. Each limit is enough by itself to remove the oldest. If one is set, and the disk is full, the
+/// oldest is removed within the limits too, until lines can be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
     /// The most files.
@@ -100,15 +100,15 @@ pub struct FileSinkConfig {
     pub compress: bool,
     /// Which rotated files are kept.
     pub keep: Keep,
-    /// Whether lines are synced to the disk: whenever the sink has written all batches that wait for it, and at the latest
-    /// after 1,024 batches that [want it](Batch::wants_durable). Otherwise a power failure may lose the last ones.
+    /// Whether all lines are synced to the disk: when no further batch waits, and at the latest after 8 MiB. Otherwise only
+    /// those are that somebody [waits for](Batch::wants_durable), and a power failure may lose others.
     pub sync: bool,
     /// The time zone of the times and of the periods.
     pub zone: TimeZone,
 }
 
 impl FileSinkConfig {
-    /// Never rotated, not synced, times in UTC.
+    /// Never rotated, synced only where somebody waits, times in UTC.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -123,15 +123,19 @@ impl FileSinkConfig {
     /// The sink of this name.
     #[must_use]
     pub fn sink(self, name: impl Into<String>) -> SinkConfig {
-        SinkConfig::new(name, move || {
+        SinkConfig::with_gauge(name, move |gauge| {
             let mut sink = FileSink {
+                gauge: gauge.clone(),
                 packer: Packer::start(&self)?,
                 lines: Lines::new(Form::Iso, self.zone.clone()),
                 config: self.clone(),
                 open: None,
+                identity: None,
                 is_rotation_wanted: false,
                 pending: Vec::new(),
-                is_dirty: false,
+                pending_since: None,
+                unsynced_lines: 0,
+                unsynced_bytes: 0,
             };
             sink.ready().map_err(|error| sink.error(&error))?;
             sink.packer.run();
@@ -144,21 +148,25 @@ impl FileSinkConfig {
 struct OpenFile {
     file: File,
     bytes: u64,
-    /// Its device and its number there.
-    identity: (u64, u64),
     period_end_ns: u64,
 }
 
 struct FileSink {
     config: FileSinkConfig,
     open: Option<OpenFile>,
+    /// The device of the file that was opened last, and its number there.
+    identity: Option<(u64, u64)>,
     lines: Lines,
     is_rotation_wanted: bool,
     /// Batches that are to become durable.
-    pending: Vec<Arc<Batch>>,
-    /// Whether something was written since the last sync.
-    is_dirty: bool,
+    pending: Vec<Undurable>,
+    /// When the first of them was written.
+    pending_since: Option<Instant>,
+    /// What was written since the last sync. Nothing, while the file is not open.
+    unsynced_lines: u64,
+    unsynced_bytes: u64,
     packer: Packer,
+    gauge: Arc<SinkGauge>,
 }
 
 impl FileSink {
@@ -172,18 +180,20 @@ impl FileSink {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             found => Some(found?),
         };
-        let identity = named.map(|named| (named.dev(), named.ino()));
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| Some(open.identity) != identity)
-        {
-            // Somebody has renamed or removed it.
-            self.sync()?;
-            self.open = None;
+        let identity = named.as_ref().map(|named| (named.dev(), named.ino()));
+        match &mut self.open {
+            Some(open) if self.identity == identity => {
+                // Another program may have cut it.
+                open.bytes = named.map_or(0, |named| named.len());
+            }
+            Some(_) => {
+                // Another program has renamed or removed it.
+                self.let_go()?;
+            }
+            None => {}
         }
         if self.open.is_none() {
-            self.open = Some(self.open()?);
+            self.open()?;
         }
         if self.lines.is_untouched() && self.is_due() {
             self.rotate_now()?;
@@ -191,7 +201,7 @@ impl FileSink {
         Ok(())
     }
 
-    fn open(&self) -> io::Result<OpenFile> {
+    fn open(&mut self) -> io::Result<()> {
         let path = &self.config.path;
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o640);
@@ -200,14 +210,20 @@ impl FileSink {
         if !found.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
+        let identity = Some((found.dev(), found.ino()));
+        if self.identity != identity {
+            // A line that was begun in the file before is written here as a whole.
+            self.lines.go_back_to_line();
+            self.identity = identity;
+        }
         let mut bytes = found.len();
         if bytes == 0 {
             sync_directory(path)?;
-        } else if self.lines.is_untouched() {
+        } else if self.lines.is_at_line() {
             let mut last = [0];
             file.read_exact_at(&mut last, bytes - 1)?;
             if last != *b"\n" {
-                // A power failure has cut its last line.
+                // A power failure, or an error, has cut its last line.
                 file.write_all(b"\n")?;
                 bytes += 1;
             }
@@ -219,12 +235,12 @@ impl FileSink {
         };
         let period = self.config.rotation.period;
         let end_ns = |period: Period| period.end_ns(changed_ns, &self.config.zone);
-        Ok(OpenFile {
+        self.open = Some(OpenFile {
             file,
             bytes,
-            identity: (found.dev(), found.ino()),
             period_end_ns: period.map_or(u64::MAX, end_ns),
-        })
+        });
+        Ok(())
     }
 
     fn is_due(&self) -> bool {
@@ -238,7 +254,7 @@ impl FileSink {
 
     /// Gives the file its other name, and opens a new one.
     fn rotate_now(&mut self) -> io::Result<()> {
-        self.sync()?;
+        self.let_go()?;
         let path = &self.config.path;
         let mut now_ns = received_now_ns();
         let rotated = loop {
@@ -250,29 +266,44 @@ impl FileSink {
             now_ns += 1_000;
         };
         fs::rename(path, rotated)?;
-        self.open = None;
         self.is_rotation_wanted = false;
-        self.open = Some(self.open()?);
+        self.open()?;
         self.packer.run();
         Ok(())
     }
 
-    /// Makes durable what was written, and settles the batches that wait for it.
+    /// Makes durable what is to be, and lets go of the batches that wait for it.
     fn sync(&mut self) -> io::Result<()> {
-        if self.config.sync
-            && std::mem::take(&mut self.is_dirty)
-            && let Some(open) = &self.open
-            && let Err(error) = open.file.sync_data()
-        {
+        let is_wanted = self.config.sync || !self.pending.is_empty();
+        let synced = match &self.open {
+            Some(open) if is_wanted && self.unsynced_bytes > 0 => open.file.sync_data(),
+            _ => Ok(()),
+        };
+        let lines = if is_wanted || synced.is_err() {
+            self.unsynced_bytes = 0;
+            std::mem::take(&mut self.unsynced_lines)
+        } else {
+            0
+        };
+        self.pending_since = None;
+        let pending = self.pending.drain(..);
+        if synced.is_ok() {
+            pending.for_each(Undurable::settle);
+        } else {
+            drop(pending);
             // The kernel may have dropped what it could not write, and the next sync would succeed.
-            for batch in self.pending.drain(..) {
-                batch.note_lost();
-            }
+            self.gauge.lose(lines);
             self.open = None;
-            return Err(error);
         }
-        self.pending.clear();
-        Ok(())
+        synced
+    }
+
+    /// Closes the file, and syncs it before if that is wanted.
+    fn let_go(&mut self) -> io::Result<()> {
+        let synced = self.sync();
+        self.open = None;
+        (self.unsynced_lines, self.unsynced_bytes) = (0, 0);
+        synced
     }
 
     fn append(&mut self) -> io::Result<()> {
@@ -280,12 +311,12 @@ impl FileSink {
         let open = self.open.as_mut().expect("it is ready");
         let left = self.lines.left();
         let written = self.lines.write(&mut open.file);
-        let bytes = left - self.lines.left();
-        open.bytes += bytes as u64;
-        self.is_dirty |= bytes > 0;
+        let bytes = (left - self.lines.left()) as u64;
+        open.bytes += bytes;
+        self.unsynced_bytes += bytes;
         if written.is_err() {
             // It is opened again: the error may be of this handle alone.
-            self.open = None;
+            let _ = self.let_go();
         }
         written
     }
@@ -299,16 +330,25 @@ impl Sink for FileSink {
     ) -> Poll<Result<(), SinkError>> {
         self.lines.print(batch);
         if let Err(error) = self.append() {
+            if error.kind() == io::ErrorKind::StorageFull {
+                self.packer.make_space();
+            }
             return Poll::Ready(Err(self.error(&error)));
         }
         self.lines.clear();
-        if self.config.sync && batch.wants_durable() {
-            self.pending.push(batch.clone());
-            if self.pending.len() >= PENDING_MAX
-                && let Err(error) = self.sync()
-            {
-                tracing::error!("{}: {error}", self.config.path.display());
-            }
+        self.unsynced_lines += batch.len() as u64;
+        if batch.wants_durable() {
+            self.pending.push(Undurable::new(batch));
+            self.pending_since.get_or_insert_with(Instant::now);
+        }
+        let is_late = |since: Instant| since.elapsed() >= SYNC_TIME;
+        if (self.pending_since.is_some_and(is_late) || self.unsynced_bytes >= SYNC_BYTES)
+            && let Err(error) = self.sync()
+        {
+            // The batch was written. Those that are lost say so themselves.
+            let error = self.error(&error);
+            tracing::error!("{error}");
+            self.gauge.fail(&error);
         }
         Poll::Ready(Ok(()))
     }
@@ -334,170 +374,29 @@ impl Sink for FileSink {
     }
 }
 
-/// A new name in a directory is durable when the directory is.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// `NAME-20261123T122416.123456Z`: names sort by time.
-fn rotated_name(path: &Path, time_ns: u64) -> PathBuf {
-    let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or_default();
-    let mut name = path.as_os_str().to_owned();
-    name.push(time.strftime("-%Y%m%dT%H%M%S.%6fZ").to_string());
-    name.into()
-}
-
-fn packed_name(rotated: &Path) -> PathBuf {
-    let mut name = rotated.as_os_str().to_owned();
-    name.push(".gz");
-    name.into()
-}
-
-/// Packs and removes rotated files, on a thread of its own.
-struct Packer {
-    requests: Option<SyncSender<()>>,
-    is_stopped: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Packer {
-    fn start(config: &FileSinkConfig) -> Result<Self, SinkError> {
-        let mut packer = Self {
-            requests: None,
-            is_stopped: Arc::default(),
-            thread: None,
+    #[test]
+    fn periods_end_by_the_clock_of_the_zone_also_when_it_is_set() {
+        let zone = TimeZone::get("Europe/Berlin").expect("it is known");
+        let check = |period: Period, from: &str, until: &str| {
+            let [from, until] = [from, until].map(|time| {
+                let time: Timestamp = time.parse().expect("a time");
+                time.as_nanosecond() as u64
+            });
+            assert_eq!(period.end_ns(from, &zone), until);
         };
-        if config.compress || config.keep != Keep::default() {
-            // A request covers all files, so one that waits is enough.
-            let (requests, queue) = mpsc::sync_channel(1);
-            let (config, is_stopped) = (config.clone(), packer.is_stopped.clone());
-            let run = move || {
-                while queue.recv().is_ok() {
-                    if let Err(error) = tidy(&config, &is_stopped) {
-                        tracing::error!("rotated files of {}: {error}", config.path.display());
-                    }
-                }
-            };
-            let thread = thread::Builder::new().name("logd rotation".to_owned());
-            let spawned = thread.spawn(run);
-            packer.thread =
-                Some(spawned.map_err(|error| SinkError::Busy(format!("no thread: {error}")))?);
-            packer.requests = Some(requests);
-        }
-        Ok(packer)
+        let (hourly, daily) = (Period::Hourly, Period::Daily);
+        check(hourly, "2026-11-23T12:00:00+01", "2026-11-23T13:00:00+01");
+        check(hourly, "2026-11-23T12:59:59.9+01", "2026-11-23T13:00:00+01");
+        check(daily, "2026-11-23T00:00:00+01", "2026-11-24T00:00:00+01");
+        // The clock goes forward at 2, and back at 3.
+        check(hourly, "2026-03-29T01:30:00+01", "2026-03-29T03:00:00+02");
+        check(daily, "2026-03-29T01:30:00+01", "2026-03-30T00:00:00+02");
+        check(hourly, "2026-10-25T02:30:00+02", "2026-10-25T02:00:00+01");
+        check(hourly, "2026-10-25T02:30:00+01", "2026-10-25T03:00:00+01");
+        check(daily, "2026-10-25T02:30:00+02", "2026-10-26T00:00:00+01");
     }
-
-    /// Packs and removes what there is.
-    fn run(&self) {
-        if let Some(requests) = &self.requests {
-            let _ = requests.try_send(());
-        }
-    }
-
-    fn stop(&mut self) {
-        // Ordering: Relaxed: it only shortens the work.
-        self.is_stopped.store(true, Ordering::Relaxed);
-        self.requests = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Packer {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn tidy(config: &FileSinkConfig, is_stopped: &AtomicBool) -> io::Result<()> {
-    let name = config.path.file_name().unwrap_or_default();
-    let prefix = format!("{}-", name.to_string_lossy());
-    let parent = config.path.parent();
-    let directory = parent.filter(|path| !path.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    let mut rotated = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else {
-            continue;
-        };
-        let is_rotated = |name: &str| {
-            let time = name.strip_prefix(&prefix);
-            let time = time.map(|time| time.strip_suffix(".gz").unwrap_or(time));
-            time.is_some_and(|time| is_time(time.as_bytes()))
-        };
-        let temporary = name
-            .strip_prefix('.')
-            .and_then(|it| it.strip_suffix(".tmp"));
-        if temporary.is_some_and(is_rotated) {
-            fs::remove_file(entry.path())?;
-        } else if is_rotated(&name) {
-            rotated.push(name);
-        }
-    }
-    rotated.sort();
-    for name in &mut rotated {
-        if !config.compress || name.ends_with(".gz") {
-            continue;
-        }
-        if !pack(directory, name, is_stopped)? {
-            return Ok(());
-        }
-        name.push_str(".gz");
-    }
-    rotated.dedup();
-    let mut kept_bytes = 0;
-    for (index, name) in rotated.iter().rev().enumerate() {
-        let path = directory.join(name);
-        kept_bytes += fs::metadata(&path)?.len();
-        let is_kept = config.keep.files.is_none_or(|files| index < files)
-            && config.keep.bytes.is_none_or(|bytes| kept_bytes <= bytes);
-        if !is_kept {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether this is how [`rotated_name`] writes a time.
-fn is_time(text: &[u8]) -> bool {
-    const SHAPE: &[u8] = b"00000000T000000.000000Z";
-    let fits = |(byte, shape): (&u8, &u8)| match shape {
-        b'0' => byte.is_ascii_digit(),
-        _ => byte == shape,
-    };
-    text.len() == SHAPE.len() && text.iter().zip(SHAPE).all(fits)
-}
-
-/// Packs a file; `false` if the server stops. A killed process leaves the file, or the packed one, or both, which are then equal.
-fn pack(directory: &Path, name: &str, is_stopped: &AtomicBool) -> io::Result<bool> {
-    let path = directory.join(name);
-    let temporary = directory.join(format!(".{name}.gz.tmp"));
-    let packed = directory.join(format!("{name}.gz"));
-    let mut plain = File::open(&path)?;
-    let found = plain.metadata()?;
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    let out = options.mode(found.mode()).open(&temporary)?;
-    let mut encoder = GzEncoder::new(io::BufWriter::new(out), Compression::default());
-    loop {
-        if is_stopped.load(Ordering::Relaxed) {
-            fs::remove_file(&temporary)?;
-            return Ok(false);
-        }
-        let mut part = Read::by_ref(&mut plain).take(PACK_BYTES as u64);
-        if io::copy(&mut part, &mut encoder)? == 0 {
-            break;
-        }
-    }
-    let out = encoder.finish()?.into_inner().map_err(io::Error::from)?;
-    // `freeboard logs` finds files by the time of their last change.
-    out.set_modified(found.modified()?)?;
-    out.sync_all()?;
-    fs::rename(&temporary, &packed)?;
-    sync_directory(&packed)?;
-    fs::remove_file(&path)?;
-    Ok(true)
 }

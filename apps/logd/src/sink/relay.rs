@@ -8,14 +8,19 @@
 //!
 //! The requests are described in [`record.rs`](crate::encode_batch). Each sender is a thread with one request on its way:
 //! their number is the credit of the other server. A request that is not answered with 200 is sent again, with growing
-//! pauses, for ever. The position moves, durably, only behind requests that were answered with 200. So nothing is lost
-//! when either side is killed at any moment. What was on its way is sent again after that: at least once. With more than
-//! one sender, requests may overtake each other; the time of receipt travels with each line.
+//! pauses, for ever: also after 4xx, which an operator has to look into. The position moves, durably, only behind requests
+//! that were answered with 200. So nothing is lost when either side is killed at any moment. With more than one sender,
+//! requests may overtake each other; the time of receipt travels with each line.
+//!
+//! What was on its way when a side was killed is sent again. The other server knows each record by its stream and its
+//! sequence and skips those that it has: when the relay is killed, nothing is doubled. When the other server itself is killed,
+//! it forgets what it has: the requests on their way, at most [`RelayConfig::requests_max`], may be there twice. A stream in
+//! mode none may use a sequence again after a power failure, so its requests do not name their records: what is sent again
+//! may be there twice.
 //!
 //! A peer that is away for long is a matter of the stream's bound: see [`SpoolConfig`].
 
 use std::{
-    io,
     num::NonZeroUsize,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
@@ -24,7 +29,7 @@ use std::{
 
 use freeboard::{
     flow::Backoff,
-    stream::{StreamWriter, stream_header},
+    stream::{StreamWriter, SyncMode, stream_header},
 };
 use ureq::{Agent, http::Uri};
 
@@ -124,7 +129,8 @@ impl RelayConfig {
             stream: stream.clone(),
             source: Mutex::new(Source {
                 consumer,
-                stream_id: None,
+                stream_id: (stream.sync_mode() == SyncMode::None).then(String::new),
+                unsent: None,
                 failures: 0,
             }),
             acks: Mutex::new(acks),
@@ -179,8 +185,10 @@ struct Stopping {
 /// What the next request is made of.
 struct Source {
     consumer: Consumer,
-    /// As it is in the header field.
+    /// As it is in the header field; empty, if requests do not name their records.
     stream_id: Option<String>,
+    /// Read, and not sent since the stream's id could not be read.
+    unsent: Option<Chunk>,
     /// Attempts to read that have failed since the last that succeeded.
     failures: u32,
 }
@@ -252,20 +260,22 @@ impl Shared {
 
     fn read(&self, source: &mut Source) -> Result<Option<(Chunk, String)>, SinkError> {
         let busy = |error: &dyn std::error::Error| SinkError::Busy(error.to_string());
-        let chunk = source.consumer.next(self.config.request_bytes);
-        let Some(chunk) = chunk.map_err(|error| busy(&error))? else {
+        let chunk = match source.unsent.take() {
+            Some(chunk) => Some(chunk),
+            None => {
+                let chunk = source.consumer.next(self.config.request_bytes);
+                chunk.map_err(|error| busy(&error))?
+            }
+        };
+        let Some(chunk) = chunk else {
             return Ok(None);
         };
         if source.stream_id.is_none() {
-            // A stream has a header as soon as it has a record. The chunk is read again.
-            let header = stream_header(self.stream.storage().as_ref(), None);
-            match header {
+            // A stream has a header as soon as it has a record.
+            match stream_header(self.stream.storage().as_ref(), None) {
                 Ok(header) => source.stream_id = Some(header.stream.to_string()),
                 Err(error) => {
-                    source
-                        .consumer
-                        .go_back_to(chunk.first)
-                        .map_err(|error| busy(&error))?;
+                    source.unsent = Some(chunk);
                     return Err(busy(&error));
                 }
             }
@@ -274,26 +284,34 @@ impl Shared {
     }
 
     fn post(&self, chunk: &Chunk, stream_id: &str) -> Result<(), String> {
-        let request = self
+        let mut request = self
             .agent
             .post(&self.config.url)
-            .header("content-type", BATCH_CONTENT_TYPE)
-            .header(BATCH_STREAM_HEADER, stream_id)
-            .header(BATCH_SEQUENCE_HEADER, chunk.first.to_string());
+            .header("content-type", BATCH_CONTENT_TYPE);
+        if !stream_id.is_empty() {
+            request = request
+                .header(BATCH_STREAM_HEADER, stream_id)
+                .header(BATCH_SEQUENCE_HEADER, chunk.first.to_string());
+        }
         let url = &self.config.url;
         let mut answer = request
             .send(&chunk.body)
             .map_err(|error| format!("{url}: {error}"))?;
         // The connection is used again if the body was read to its end.
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-        let mut body = body.reader();
-        let _ = io::copy(&mut body, &mut io::sink());
+        let text = body.lossy_utf8(true).read_to_string().unwrap_or_default();
         match answer.status().as_u16() {
             200 => Ok(()),
-            _ => Err(format!("{url}: {}", answer.status())),
+            _ => {
+                let reason: String = text.trim().chars().take(REASON_CHARS_MAX).collect();
+                Err(format!("{url}: {}: {reason}", answer.status()))
+            }
         }
     }
 }
+
+/// What an error shows of the answer.
+const REASON_CHARS_MAX: usize = 200;
 
 /// A longer answer costs its connection.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;

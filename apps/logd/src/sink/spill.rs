@@ -1,23 +1,38 @@
 //! A queue in front of a sink: in memory, and on the disk when that is full.
 //!
 //! ```text
-//!   writer ─▶ SpillSink ─▶ memory ───────────────────┬─▶ SinkActor ─▶ Sink
-//!                 └──────▶ spool (a stream) ─ Consumer ┘  (up to 8 batches)
+//!               ┌ Memory: ─▶ batches, up to a bound ─┐
+//!   SpillSink ──┤                                    ├─▶ a thread ─▶ Driver ─▶ the sink
+//!               └ Spool:  ─▶ a stream ─▶ Consumer ───┘
+//!
+//!        a batch does not fit, or is to be durable here
+//!   Memory ───────────────────────────────────────────▶ Spool    what is in memory goes to the stream first
+//!          ◀───────────────────────────────────────────
+//!                the thread has handed out all
 //! ```
 //!
-//! While the spool is empty, batches go through memory. Once memory is full they go to the spool, until all of it was
-//! drained: so the order holds. The batches are copies without the source's bound: however slow the sink is, the sources
-//! and the other sinks do not wait.
+//! The queue has one of two states, and everything in it is in one place. So the order holds, and a stop that cannot wait for
+//! the sink writes what is in memory to a stream that has nothing before it. A lock guards the state. The thread leaves the
+//! state Spool only when nothing is being appended and the end of the stream is reached, which it checks under the lock. The
+//! batch that the sink has when the queue goes to the spool is the first there; once the sink has taken it, it is skipped.
 //!
-//! The position in the spool moves durably when the sink has taken a batch: after kill -9 the rest is drained again, and at
-//! most the batches at work come twice. What is in memory is lost with the process; [`SpillConfig::memory_bytes`] bounds
-//! it. At a stop, what the sink has not taken after two seconds goes from memory to the spool: behind what is there.
+//! *Why not always through the stream:* a line would be written and read once more, and a full disk would stop a sink that
+//! needs no disk. *Why a thread:* a sink may block for as long as it likes. A thread that does not return at a stop is left
+//! behind, and the server ends without it. The thread waits for a condition variable. Only for the stream's records to become
+//! durable it polls, every [`POLL`].
+//!
+//! Batches in memory are copies without the source's bound: however slow the sink is, the sources and the other sinks do not
+//! wait. They are lost with the process. The position in the stream moves, durably, when the sink has made a chunk durable,
+//! or has taken it if it cannot say when it is. After kill -9 the chunk that was at work comes again.
+//!
+//! lines of the queue = lines and refused lines of the sink + lost lines of the queue + lines behind
 
 use std::{
     collections::VecDeque,
     path::PathBuf,
-    sync::{Arc, Condvar, Mutex, PoisonError, Weak},
-    task::{Context, Poll, Waker},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -25,22 +40,28 @@ use bytes::Bytes;
 use freeboard::stream::{Retention, SEGMENT_BYTES_MIN, StreamOptions};
 
 use super::{
-    RunningSink, Sink, SinkConfig, SinkError, SinkGauge, StreamSinkConfig,
+    Sink, SinkConfig, SinkError, SinkGauge, StreamSinkConfig,
     consumer::{Acks, Chunk, Consumer},
+    driver::{Called, Driver},
     stream::StreamSink,
 };
 use crate::{
-    batch::{Batch, BatchBuilder, Line},
+    batch::{Batch, BatchBuilder, Done, Line},
     priority::Group,
     record::{LogRecord, decode_batch},
     source::{Source, SourceBound},
-    writer::LANE_BATCHES,
 };
 
 /// Bytes that are read from the spool at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// How long closing waits for the sink before what is in memory goes to the spool.
+/// How often the thread looks for records that have become durable.
+const POLL: Duration = Duration::from_millis(5);
+
+/// The pause after the spool could not be read.
+const READ_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long closing waits for the sink to take what is in memory, and as long again for the sink to close.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// The name of the spool's consumer.
@@ -130,328 +151,343 @@ impl SpillConfig {
     }
 }
 
-/// The sink that puts batches into the queue of `inner`.
+/// The sink that is the queue of `inner`. It opens `inner` too, which has the gauge `inner_gauge`.
 pub(super) fn queue(
-    name: &str,
+    inner: SinkConfig,
     config: SpillConfig,
-    inner: RunningSink,
-    gauge: Arc<SinkGauge>,
+    inner_gauge: Arc<SinkGauge>,
 ) -> SinkConfig {
-    SinkConfig::new(name, move || {
-        let mut sink = SpillSink {
-            spool: None,
-            returned: Arc::default(),
-            queue: VecDeque::new(),
-            at_work: VecDeque::new(),
-            memory_bytes: 0,
-            next_number: 0,
-            refused: inner.1.refused.get(),
-            is_inner_stopped: false,
-            config: config.clone(),
-            inner: inner.clone(),
-            gauge: gauge.clone(),
-        };
-        if config.spool.path.exists() {
-            sink.open_spool()?;
-        }
+    let name = format!("{}.queue", inner.name);
+    let (backoff, gauges) = (inner.backoff, inner.gauges.clone());
+    let open = move |gauge: &Arc<SinkGauge>| {
+        let sink = (inner.open)(&inner_gauge)?;
+        let driver = Driver::new(inner.clone(), sink, inner_gauge.clone());
+        let sink = SpillSink::open(config.clone(), driver, gauge)?;
         Ok(Box::new(sink) as Box<dyn Sink>)
-    })
-}
-
-/// Batches that the sink has given back.
-#[derive(Default)]
-struct Returned {
-    state: Mutex<ReturnedState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct ReturnedState {
-    /// Their numbers, and whether they were taken.
-    batches: Vec<(u64, bool)>,
-    waker: Option<Waker>,
-}
-
-impl Returned {
-    fn give_back(&self, number: u64, is_taken: bool) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.batches.push((number, is_taken));
-        let waker = state.waker.take();
-        drop(state);
-        self.changed.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+    };
+    SinkConfig {
+        backoff,
+        gauges,
+        ..SinkConfig::with_gauge(name, open)
     }
 }
 
-/// A batch that was not sent yet.
-struct Queued {
-    number: u64,
-    batch: Arc<Batch>,
-    /// Its last sequence in the spool; `None`: it was in memory only.
-    spooled: Option<u64>,
+/// Where the queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Memory,
+    Spool,
 }
 
-/// A batch that the sink has.
-struct AtWork {
-    number: u64,
-    batch: Weak<Batch>,
-    lines: u64,
-    /// What it takes of the memory's bound.
-    weight: u64,
-    spooled: Option<u64>,
+struct State {
+    place: Place,
+    /// Empty in the state Spool, but for what is at work.
+    memory: VecDeque<Arc<Batch>>,
+    /// The batch from memory that the sink has, unless it is in the spool too.
+    at_work: Option<Arc<Batch>>,
+    /// What both take of the memory's bound.
+    memory_bytes: u64,
+    memory_lines: u64,
+    /// A batch is being appended to the spool; or some from memory are to be appended.
+    is_appending: bool,
+    /// Records of the spool before this one were given to the sink from memory; 0: none. They are in the spool in case that
+    /// the sink does not take them.
+    given_before: u64,
+    /// The sink has asked to be called.
+    is_woken: bool,
+    /// From then on the thread ends once memory is empty, and at this time in any case.
+    stops_at: Option<Instant>,
+    /// The thread is left behind: nothing is its own any more.
+    is_abandoned: bool,
+    /// How the sink was closed, once the thread has ended.
+    closed: Option<Result<(), SinkError>>,
 }
 
+/// What the thread reads of the spool.
 struct Spool {
     consumer: Consumer,
-    acks: Acks,
-    sink: StreamSink,
+    acks: Arc<Mutex<Acks>>,
 }
 
-impl Spool {
-    /// Whether the sink has taken all of it.
-    fn is_drained(&self) -> bool {
-        self.acks.is_idle() && self.consumer.is_at_end()
-    }
-}
-
-struct SpillSink {
-    config: SpillConfig,
-    inner: RunningSink,
+struct Shared {
     gauge: Arc<SinkGauge>,
-    returned: Arc<Returned>,
-    /// All in memory only, or all from the spool.
-    queue: VecDeque<Queued>,
-    at_work: VecDeque<AtWork>,
-    /// What is in memory only: queued, or at work.
-    memory_bytes: u64,
-    next_number: u64,
-    spool: Option<Spool>,
-    /// Batches that the sink has refused, as far as they were counted.
-    refused: u64,
-    /// It gives batches back without having refused them.
-    is_inner_stopped: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Locked before the state.
+    spool: Mutex<Option<Spool>>,
 }
 
-impl SpillSink {
-    fn open_spool(&mut self) -> Result<&mut Spool, SinkError> {
-        if self.spool.is_none() {
-            let (config, bytes_wait) = self.config.spool.stream();
-            let mut sink = StreamSink::open(&config)?;
-            sink.wait_at(bytes_wait);
-            let opened = Consumer::open(sink.stream(), CONSUMER, &self.gauge);
-            let (consumer, acks) = opened.map_err(|error| SinkError::Broken(error.to_string()))?;
-            self.spool = Some(Spool {
-                consumer,
-                acks,
-                sink,
-            });
-        }
-        Ok(self.spool.as_mut().expect("it was opened"))
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    fn number(&mut self) -> (u64, crate::batch::Done) {
-        self.next_number += 1;
-        let (number, returned) = (self.next_number, self.returned.clone());
-        let done = move |is_taken| returned.give_back(number, is_taken);
-        (number, Box::new(done))
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        lock(&self.state).is_woken = true;
+        self.changed.notify_all();
     }
+}
 
-    /// Settles what the sink has given back. The waker is called at the next time.
-    fn settle(&mut self, task: Option<&Context<'_>>) {
-        let mut state = self
-            .returned
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let batches = std::mem::take(&mut state.batches);
-        if let Some(task) = task {
-            state.waker = Some(task.waker().clone());
-        }
-        drop(state);
-        for (number, is_taken) in batches {
-            let index = self.at_work.iter().position(|it| it.number == number);
-            let Some(part) = index.and_then(|index| self.at_work.remove(index)) else {
-                continue;
-            };
-            if part.spooled.is_none() {
-                self.memory_bytes -= part.weight;
+/// What the thread does next.
+enum Work {
+    FromMemory(Arc<Batch>),
+    FromSpool(Arc<Batch>),
+    /// The sink's other work.
+    Idle,
+    End,
+}
+
+impl Shared {
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        time: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        match time {
+            None => self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(time) => {
+                let waited = self.changed.wait_timeout(state, time);
+                waited.unwrap_or_else(PoisonError::into_inner).0
             }
-            if !is_taken {
-                if self.inner.1.refused.get() == self.refused {
-                    // It has stopped with the system. What is in the spool stays there.
-                    self.is_inner_stopped = true;
-                    if part.spooled.is_some() {
-                        continue;
+        }
+    }
+
+    /// The thread.
+    fn run(self: &Arc<Self>, mut driver: Driver) {
+        let waker = Waker::from(self.clone());
+        driver.gauge().set_waker(waker.clone());
+        let mut chunk = VecDeque::new();
+        // A sink that was just opened may have something to do.
+        let mut is_idle_due = true;
+        loop {
+            let work = self.next(&mut chunk, &mut is_idle_due);
+            let is_done = match &work {
+                Work::FromMemory(batch) | Work::FromSpool(batch) => {
+                    self.call(&mut driver, Some(batch), &waker)
+                }
+                Work::Idle => self.call(&mut driver, None, &waker),
+                Work::End => break,
+            };
+            match work {
+                Work::FromMemory(batch) => {
+                    let mut state = lock(&self.state);
+                    if !is_done {
+                        state.given_before = 0;
+                    } else if state.at_work.take().is_some() {
+                        // Otherwise it is in the spool too, and was released there.
+                        self.release(&mut state, &batch);
                     }
                 }
-                self.refused = self
-                    .refused
-                    .max(self.inner.1.refused.get().min(self.refused + 1));
-                self.gauge.lost.add(part.lines);
+                // The position must not move behind it.
+                Work::FromSpool(batch) if !is_done => chunk.push_front(batch),
+                _ => {}
             }
-            if let (Some(last), Some(spool)) = (part.spooled, &mut self.spool) {
-                spool.acks.finish(last);
+            if !is_done {
+                break;
+            }
+        }
+        let closed = driver.close();
+        if !chunk.is_empty()
+            && let Some(spool) = lock(&self.spool).as_ref()
+        {
+            // What is left of the chunk comes again.
+            lock(&spool.acks).close();
+        }
+        drop(chunk);
+        lock(&self.state).closed = Some(closed);
+        self.changed.notify_all();
+    }
+
+    /// A batch has left memory.
+    fn release(&self, state: &mut State, batch: &Batch) {
+        state.memory_bytes -= batch.weight();
+        state.memory_lines -= batch.len() as u64;
+        self.gauge.show_behind_in_memory(state.memory_lines);
+    }
+
+    /// Waits for the next work. `chunk` has batches from the spool, `is_idle_due` says whether the sink may have other work.
+    fn next(&self, chunk: &mut VecDeque<Arc<Batch>>, is_idle_due: &mut bool) -> Work {
+        loop {
+            let mut state = lock(&self.state);
+            let is_stopping = state.stops_at.is_some();
+            let is_over = state.stops_at.is_some_and(|at| Instant::now() >= at);
+            if state.is_abandoned || is_over {
+                return Work::End;
+            }
+            if let Some(batch) = chunk.pop_front() {
+                *is_idle_due = true;
+                return Work::FromSpool(batch);
+            }
+            if let Some(batch) = state.memory.pop_front() {
+                *is_idle_due = true;
+                state.at_work = Some(batch.clone());
+                return Work::FromMemory(batch);
+            }
+            if is_stopping {
+                return Work::End;
+            }
+            let mut pause = None;
+            if state.place == Place::Spool {
+                drop(state);
+                pause = match self.read(chunk) {
+                    Ok(()) if !chunk.is_empty() => continue,
+                    Ok(()) => Some(POLL),
+                    Err(error) => {
+                        self.gauge.fail(&error);
+                        Some(READ_PAUSE)
+                    }
+                };
+                state = lock(&self.state);
+                if state.place == Place::Memory {
+                    continue;
+                }
+            }
+            if std::mem::take(&mut state.is_woken) | std::mem::take(is_idle_due) {
+                return Work::Idle;
+            }
+            // It was locked anew: what came meanwhile is not waited for.
+            if state.memory.is_empty() && !state.is_woken && state.stops_at.is_none() {
+                drop(self.wait(state, pause));
             }
         }
     }
 
-    /// Gives the sink as many batches as its lane takes. Whether it may read the spool.
-    fn feed(&mut self, reads_spool: bool) -> Result<(), SinkError> {
-        while self.at_work.len() < LANE_BATCHES && !self.is_inner_stopped {
-            if let Some(next) = self.queue.pop_front() {
-                let Queued {
-                    number,
-                    batch,
-                    spooled,
-                } = next;
-                self.at_work.push_back(AtWork {
-                    number,
-                    batch: Arc::downgrade(&batch),
-                    lines: batch.len() as u64,
-                    weight: batch.weight(),
-                    spooled,
-                });
-                // One lane, so that they stay in order. It has a slot for each batch at work.
-                let _ = self.inner.0.tell_lane(0, batch);
-                continue;
+    /// Reads batches from the spool. At its end the queue is in memory again.
+    fn read(&self, batches: &mut VecDeque<Arc<Batch>>) -> Result<(), SinkError> {
+        let mut spool = lock(&self.spool);
+        // `None`: it is being opened again.
+        let Some(Spool { consumer, acks }) = spool.as_mut() else {
+            return Ok(());
+        };
+        let chunk = consumer.next(CHUNK_BYTES);
+        match chunk.map_err(|error| SinkError::Busy(error.to_string()))? {
+            Some(chunk) => {
+                let given_before = lock(&self.state).given_before;
+                split(chunk, given_before, acks, &self.gauge, batches);
             }
-            let Some(spool) = self.spool.as_mut().filter(|_| reads_spool) else {
-                break;
-            };
-            let chunk = spool.consumer.next(CHUNK_BYTES);
-            match chunk.map_err(|error| SinkError::Busy(error.to_string()))? {
-                Some(chunk) => self.split(chunk),
-                None => break,
+            None => {
+                let mut state = lock(&self.state);
+                if !state.is_appending && consumer.is_at_end() && lock(acks).is_idle() {
+                    state.place = Place::Memory;
+                    state.given_before = 0;
+                }
+                lock(acks).show();
             }
         }
         Ok(())
     }
 
-    /// Makes batches of records: one for each run of one source, group and time.
-    fn split(&mut self, chunk: Chunk) {
-        let body = Bytes::from(chunk.body);
-        let mut run: Option<(Arc<Source>, Group, u64, BatchBuilder)> = None;
-        let mut sequence = chunk.first;
-        for record in decode_batch(&body) {
-            let (at, record) = match record {
-                Ok(record) => record,
-                Err(error) => {
-                    // Another program has written it. What follows in this chunk is not told apart from it.
-                    tracing::error!("{}: record {sequence}: {error}", self.gauge.name());
-                    self.gauge.lost.add(chunk.last + 1 - sequence);
+    /// Calls the sink until it is done; `false` if the thread is to end before.
+    fn call(&self, driver: &mut Driver, batch: Option<&Arc<Batch>>, waker: &Waker) -> bool {
+        loop {
+            lock(&self.state).is_woken = false;
+            let until = match driver.call(batch, waker) {
+                Called::Done | Called::Refused => return true,
+                // It is called again when it wakes the thread, or after the next batch.
+                Called::Pending if batch.is_none() => return true,
+                Called::Pending => None,
+                Called::Retry(delay) => Some(Instant::now() + delay),
+            };
+            let mut state = lock(&self.state);
+            loop {
+                let now = Instant::now();
+                let ends_at = state.stops_at.filter(|_| !state.is_abandoned);
+                if state.is_abandoned || ends_at.is_some_and(|at| now >= at) {
+                    return false;
+                }
+                let is_due = match until {
+                    Some(until) => now >= until,
+                    None => state.is_woken,
+                };
+                if is_due {
                     break;
                 }
-            };
-            let group = Group::of(record.priority.severity());
-            let is_same = |run: &(Arc<Source>, Group, u64, _)| {
-                run.0.name() == record.source && run.1 == group && run.2 == record.received_ns
-            };
-            if !run.as_ref().is_some_and(is_same) {
-                self.finish_run(run.take(), &body, sequence - 1);
-                let source = Source::new(record.source, SourceBound::NONE);
-                run = Some((source, group, record.received_ns, BatchBuilder::new(group)));
+                let next = until.into_iter().chain(ends_at).min();
+                let time = next.map(|next| next.saturating_duration_since(now));
+                state = self.wait(state, time);
             }
-            if let Some((.., builder)) = &mut run {
-                builder.push(line_of(at, &record));
+            if batch.is_none() {
+                // Batches come first: other work that fails must not hold them up.
+                state.is_woken = true;
+                return true;
             }
-            sequence += 1;
-        }
-        self.finish_run(run.take(), &body, chunk.last);
-        if sequence == chunk.first
-            && let Some(spool) = &mut self.spool
-        {
-            // Nothing of it could be read.
-            spool.acks.begin(chunk.last);
-            spool.acks.finish(chunk.last);
         }
     }
+}
 
-    fn finish_run(
-        &mut self,
-        run: Option<(Arc<Source>, Group, u64, BatchBuilder)>,
-        body: &Bytes,
-        last: u64,
-    ) {
+/// The durable position moves behind a chunk when its last batch has left the sink.
+struct ChunkAtWork {
+    acks: Arc<Mutex<Acks>>,
+    last: u64,
+}
+
+impl Drop for ChunkAtWork {
+    fn drop(&mut self) {
+        lock(&self.acks).finish(self.last);
+    }
+}
+
+/// Records of one source, group and time of receipt.
+type Run = (Arc<Source>, Group, u64, BatchBuilder);
+
+/// Makes batches of records: one for each run. Records before `given_before` are left out.
+fn split(
+    chunk: Chunk,
+    given_before: u64,
+    acks: &Arc<Mutex<Acks>>,
+    gauge: &Arc<SinkGauge>,
+    batches: &mut VecDeque<Arc<Batch>>,
+) {
+    lock(acks).begin(chunk.last);
+    let at_work = Arc::new(ChunkAtWork {
+        acks: acks.clone(),
+        last: chunk.last,
+    });
+    let body = Bytes::from(chunk.body);
+    let mut run: Option<Run> = None;
+    let mut finish = |run: Option<Run>| {
         let Some((source, _, received_ns, mut builder)) = run else {
             return;
         };
-        let (number, done) = self.number();
-        if let (Some(batch), Some(spool)) = (
-            builder.build(&source, received_ns, body, Some(done)),
-            &mut self.spool,
-        ) {
+        let at_work = at_work.clone();
+        let done: Done = Box::new(move |_| drop(at_work));
+        if let Some(batch) = builder.build(&source, received_ns, &body, Some(done)) {
             let _ = batch.claim(1);
-            spool.acks.begin(last);
-            self.queue.push_back(Queued {
-                number,
-                batch,
-                spooled: Some(last),
-            });
+            batches.push_back(batch);
         }
-    }
-
-    /// Whether the next batch goes through memory.
-    fn fits(&self, batch: &Batch) -> bool {
-        self.spool.as_ref().is_none_or(Spool::is_drained)
-            && !(self.config.is_durable && batch.wants_durable())
-            && self.memory_bytes + batch.weight() <= self.config.memory_bytes
-    }
-
-    fn spill(&mut self, batch: &Arc<Batch>, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
-        let drops = self.config.spool.full == SpoolFull::DropOldest;
-        let result = match self.open_spool() {
-            Ok(spool) => {
-                spool.acks.show();
-                spool.sink.poll_write(batch, task)
+    };
+    let mut sequence = chunk.first;
+    for record in decode_batch(&body) {
+        let (at, record) = match record {
+            Ok(record) => record,
+            Err(error) => {
+                // Another program has written it. What follows in this chunk is not told apart from it.
+                tracing::error!("{}: record {sequence}: {error}", gauge.name());
+                gauge.lose(chunk.last + 1 - sequence);
+                break;
             }
-            Err(error) => Poll::Ready(Err(error)),
         };
-        if let Poll::Ready(Err(SinkError::Broken(_))) = &result {
-            // It is opened again with the next batch. What is at work from it comes again.
-            self.spool = None;
-            self.queue.retain(|queued| queued.spooled.is_none());
+        sequence += 1;
+        if sequence <= given_before {
+            continue;
         }
-        match result {
-            Poll::Ready(Err(error)) if drops => {
-                self.gauge.lost.add(batch.len() as u64);
-                if let Some(spool) = &mut self.spool {
-                    spool.sink.give_up_batch();
-                }
-                Poll::Ready(Err(SinkError::Refused(error.to_string())))
-            }
-            result => result,
+        let group = Group::of(record.priority.severity());
+        let is_same = |run: &Run| {
+            run.0.name() == record.source && run.1 == group && run.2 == record.received_ns
+        };
+        if !run.as_ref().is_some_and(is_same) {
+            finish(run.take());
+            let source = Source::new(record.source, SourceBound::NONE);
+            run = Some((source, group, record.received_ns, BatchBuilder::new(group)));
+        }
+        if let Some((.., builder)) = &mut run {
+            builder.push(line_of(at, &record));
         }
     }
-
-    /// Takes back what the sink has not taken, from memory.
-    fn take_back(&mut self) -> Vec<Arc<Batch>> {
-        let at_work = std::mem::take(&mut self.at_work);
-        let at_work = at_work.into_iter().filter(|part| part.spooled.is_none());
-        let mut batches: Vec<_> = at_work.filter_map(|part| part.batch.upgrade()).collect();
-        let queue = std::mem::take(&mut self.queue).into_iter();
-        let queue = queue.filter(|queued| queued.spooled.is_none());
-        batches.extend(queue.map(|queued| queued.batch));
-        batches
-    }
-
-    fn append(&mut self, batches: &[Arc<Batch>]) -> Result<(), SinkError> {
-        let spool = self.open_spool()?;
-        let mut task = Context::from_waker(Waker::noop());
-        for batch in batches {
-            loop {
-                match spool.sink.poll_write(batch, &mut task) {
-                    Poll::Ready(result) => break result?,
-                    Poll::Pending => {
-                        let flushed = spool.sink.stream().flush();
-                        flushed.map_err(|error| SinkError::Busy(error.to_string()))?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
+    finish(run.take());
 }
 
 fn line_of(at: usize, record: &LogRecord<'_>) -> Line {
@@ -467,77 +503,298 @@ fn line_of(at: usize, record: &LogRecord<'_>) -> Line {
     }
 }
 
+/// The queue's end for the writer.
+struct SpillSink {
+    config: SpillConfig,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// The writer's end of the spool.
+    spool: Option<StreamSink>,
+    /// What was in memory when the queue went to the spool, as far as it was not appended yet.
+    moving: VecDeque<Arc<Batch>>,
+}
+
+impl SpillSink {
+    fn open(
+        config: SpillConfig,
+        driver: Driver,
+        gauge: &Arc<SinkGauge>,
+    ) -> Result<Self, SinkError> {
+        let shared = Arc::new(Shared {
+            gauge: gauge.clone(),
+            state: Mutex::new(State {
+                place: Place::Memory,
+                memory: VecDeque::new(),
+                at_work: None,
+                memory_bytes: 0,
+                memory_lines: 0,
+                is_appending: false,
+                given_before: 0,
+                is_woken: false,
+                stops_at: None,
+                is_abandoned: false,
+                closed: None,
+            }),
+            changed: Condvar::new(),
+            spool: Mutex::new(None),
+        });
+        let mut sink = Self {
+            config,
+            shared: shared.clone(),
+            thread: None,
+            spool: None,
+            moving: VecDeque::new(),
+        };
+        if sink.config.spool.path.exists() {
+            // What is left of the last process.
+            sink.open_spool()?;
+            lock(&shared.state).place = Place::Spool;
+        }
+        let thread = thread::Builder::new().name("logd queue".to_owned());
+        let spawned = thread.spawn(move || shared.run(driver));
+        sink.thread =
+            Some(spawned.map_err(|error| SinkError::Busy(format!("no thread: {error}")))?);
+        Ok(sink)
+    }
+
+    /// Opens the spool, unless it is open. After a failure the thread goes on where it was.
+    fn open_spool(&mut self) -> Result<(), SinkError> {
+        if self.spool.is_some() {
+            return Ok(());
+        }
+        let (config, bytes_wait) = self.config.spool.stream();
+        let gauge = &self.shared.gauge;
+        let mut sink = StreamSink::open(&config, gauge)?;
+        sink.wait_at(bytes_wait);
+        let mut spool = lock(&self.shared.spool);
+        let opened = match spool.as_mut() {
+            Some(Spool { consumer, acks }) => {
+                // Sequences may be used again.
+                lock(&self.shared.state).given_before = 0;
+                consumer.reopen(sink.stream(), &mut lock(acks))
+            }
+            None => Consumer::open(sink.stream(), CONSUMER, gauge).map(|(consumer, acks)| {
+                let acks = Arc::new(Mutex::new(acks));
+                *spool = Some(Spool { consumer, acks });
+            }),
+        };
+        opened.map_err(|error| SinkError::Busy(error.to_string()))?;
+        drop(spool);
+        self.spool = Some(sink);
+        Ok(())
+    }
+
+    /// Appends what was in memory, and then the batch.
+    fn append(
+        &mut self,
+        batch: Option<&Arc<Batch>>,
+        task: &mut Context<'_>,
+    ) -> Poll<Result<(), SinkError>> {
+        self.open_spool()?;
+        let spool = self.spool.as_mut().expect("it was opened");
+        while let Some(front) = self.moving.front() {
+            match spool.poll_write(front, task) {
+                Poll::Ready(Ok(())) => {}
+                // A line is longer than a record of the spool may be.
+                Poll::Ready(Err(SinkError::Refused(error))) => {
+                    tracing::error!("{}: {error}", self.shared.gauge.name());
+                    self.shared.gauge.lose(front.len() as u64);
+                }
+                other => return other,
+            }
+            let mut state = lock(&self.shared.state);
+            self.shared.release(&mut state, front);
+            drop(state);
+            self.moving.pop_front();
+        }
+        batch.map_or(Poll::Ready(Ok(())), |batch| spool.poll_write(batch, task))
+    }
+
+    /// Puts a batch into the spool.
+    fn spill(&mut self, batch: &Arc<Batch>, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
+        let result = self.append(Some(batch), task);
+        if let Poll::Ready(Err(SinkError::Broken(_))) = &result
+            && let Some(spool) = self.spool.take()
+        {
+            // Its lock is released, so that it can be opened again.
+            let _ = Box::new(spool).close();
+        }
+        let result = match result {
+            Poll::Ready(Err(SinkError::Busy(error) | SinkError::Broken(error))) => {
+                Poll::Ready(Err(match self.config.spool.full {
+                    SpoolFull::Wait => SinkError::Busy(error),
+                    SpoolFull::DropOldest => {
+                        if self.moving.is_empty()
+                            && let Some(spool) = &mut self.spool
+                        {
+                            spool.give_up_batch();
+                        }
+                        SinkError::Refused(error)
+                    }
+                }))
+            }
+            result => result,
+        };
+        if let Some(spool) = &self.spool {
+            let accepted = spool.stream().sequences().accepted;
+            self.shared.gauge.show_spooled(accepted);
+        }
+        let is_over = matches!(result, Poll::Ready(Ok(()) | Err(SinkError::Refused(_))));
+        let mut state = lock(&self.shared.state);
+        state.is_appending = !is_over || !self.moving.is_empty();
+        drop(state);
+        self.shared.changed.notify_all();
+        result
+    }
+
+    /// Takes what the sink has not taken of the memory.
+    fn take_memory(&mut self) {
+        let mut state = lock(&self.shared.state);
+        self.moving.extend(state.at_work.take());
+        self.moving.extend(state.memory.drain(..));
+    }
+
+    /// Ends the thread, and writes what is left in memory to the spool. How the sink was closed.
+    fn stop(&mut self) -> Result<(), SinkError> {
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        let stops_at = Instant::now() + CLOSE_TIME;
+        let mut state = lock(&self.shared.state);
+        state.stops_at = Some(stops_at);
+        self.shared.changed.notify_all();
+        let closed = loop {
+            if let Some(closed) = state.closed.take() {
+                break Some(closed);
+            }
+            let left = (stops_at + CLOSE_TIME).saturating_duration_since(Instant::now());
+            if left.is_zero() || thread.is_finished() {
+                break None;
+            }
+            state = self
+                .shared
+                .wait(state, Some(left.min(Duration::from_millis(100))));
+        };
+        state.is_abandoned = true;
+        let given_before = state.given_before;
+        drop(state);
+        let is_ended = closed.is_some();
+        let closed = match closed {
+            Some(closed) => {
+                let _ = thread.join();
+                closed
+            }
+            // It is left behind.
+            None => Err(SinkError::Closed("it does not return".to_owned())),
+        };
+        self.take_memory();
+        let appended = self.append_rest();
+        if appended.is_err() {
+            let lines = self.moving.iter().map(|batch| batch.len() as u64);
+            self.shared.gauge.lose(lines.sum());
+        }
+        if let Some(spool) = lock(&self.shared.spool).take() {
+            let mut acks = lock(&spool.acks);
+            if is_ended
+                && given_before > 0
+                && let Some(sink) = &self.spool
+                && sink.stream().flush().is_ok()
+            {
+                acks.skip(given_before - 1);
+            }
+            // Another process may open the stream then.
+            acks.close();
+        }
+        let spooled = match self.spool.take() {
+            Some(spool) => Box::new(spool).close(),
+            None => Ok(()),
+        };
+        appended.and(spooled).and(closed)
+    }
+
+    fn append_rest(&mut self) -> Result<(), SinkError> {
+        let mut task = Context::from_waker(Waker::noop());
+        while !self.moving.is_empty() {
+            match self.append(None, &mut task) {
+                Poll::Ready(result) => result?,
+                Poll::Pending => {
+                    let flushed = self.spool.as_ref().map(|spool| spool.stream().flush());
+                    if let Some(Err(error)) = flushed {
+                        return Err(SinkError::Busy(error.to_string()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Sink for SpillSink {
     fn poll_write(
         &mut self,
         batch: &Arc<Batch>,
         task: &mut Context<'_>,
     ) -> Poll<Result<(), SinkError>> {
-        self.settle(Some(task));
-        if self.fits(batch) {
-            let (number, done) = self.number();
-            let batch = batch.detached(done);
-            self.memory_bytes += batch.weight();
-            self.queue.push_back(Queued {
-                number,
-                batch,
-                spooled: None,
-            });
-            // An error is of the spool, and comes again in `poll_idle`.
-            let _ = self.feed(true);
-            return Poll::Ready(Ok(()));
+        let is_durable = self.config.is_durable && batch.wants_durable();
+        let mut state = lock(&self.shared.state);
+        if state.place == Place::Memory {
+            if !is_durable && state.memory_bytes + batch.weight() <= self.config.memory_bytes {
+                let batch = batch.detached();
+                state.memory_bytes += batch.weight();
+                state.memory_lines += batch.len() as u64;
+                self.shared.gauge.show_behind_in_memory(state.memory_lines);
+                state.memory.push_back(batch);
+                drop(state);
+                self.shared.changed.notify_all();
+                return Poll::Ready(Ok(()));
+            }
+            drop(state);
+            // Only this thread leaves the state Memory. If the disk cannot take anything, the queue stays there.
+            if let Err(error) = self.open_spool() {
+                return Poll::Ready(Err(match self.config.spool.full {
+                    SpoolFull::Wait => SinkError::Busy(error.to_string()),
+                    SpoolFull::DropOldest => SinkError::Refused(error.to_string()),
+                }));
+            }
+            let mut state = lock(&self.shared.state);
+            state.place = Place::Spool;
+            state.is_appending = true;
+            if let Some(at_work) = state.at_work.take()
+                && let Some(spool) = &self.spool
+            {
+                // The first in the spool, so that the order holds if the sink does not take it before a stop.
+                let next = spool.stream().sequences().accepted + 1;
+                state.given_before = next + at_work.len() as u64;
+                self.moving.push_back(at_work);
+            }
+            self.moving.extend(state.memory.drain(..));
+        } else {
+            state.is_appending = true;
+            drop(state);
         }
-        self.spill(batch, task)
+        if is_durable {
+            self.spill(batch, task)
+        } else {
+            // Nobody waits until it is durable here.
+            self.spill(&batch.detached(), task)
+        }
     }
 
     fn poll_idle(&mut self, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
-        self.settle(Some(task));
-        self.feed(true)?;
-        let Some(spool) = &mut self.spool else {
-            return Poll::Ready(Ok(()));
-        };
-        // What becomes durable can be read.
-        match spool.sink.poll_durable(task) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => Poll::Ready(self.feed(true)),
+        match &mut self.spool {
+            Some(spool) => spool.poll_idle(task),
+            None => Poll::Ready(Ok(())),
         }
     }
 
     fn close(mut self: Box<Self>) -> Result<(), SinkError> {
-        let deadline = Instant::now() + CLOSE_TIME;
-        loop {
-            self.settle(None);
-            self.feed(false)?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if self.memory_bytes == 0 || self.is_inner_stopped || left.is_zero() {
-                break;
-            }
-            let returned = self.returned.clone();
-            let state = returned.state.lock();
-            let state = state.unwrap_or_else(PoisonError::into_inner);
-            if state.batches.is_empty() {
-                let waited = returned.changed.wait_timeout(state, left);
-                drop(waited);
-            }
-        }
-        let left = self.take_back();
-        let appended = if left.is_empty() {
-            Ok(())
-        } else {
-            self.append(&left)
-        };
-        if appended.is_err() {
-            let lines = left.iter().map(|batch| batch.len() as u64);
-            self.gauge.lost.add(lines.sum());
-        }
-        let closed = match self.spool.take() {
-            Some(mut spool) => {
-                spool.acks.close();
-                drop((spool.consumer, spool.acks));
-                Box::new(spool.sink).close()
-            }
-            None => Ok(()),
-        };
-        appended.and(closed)
+        self.stop()
+    }
+}
+
+impl Drop for SpillSink {
+    fn drop(&mut self) {
+        // It has closed already, or is dropped without having been asked.
+        let _ = self.stop();
     }
 }

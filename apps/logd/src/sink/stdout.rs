@@ -28,8 +28,12 @@ pub enum StdoutForm {
 
 /// A sink that writes to standard output.
 ///
+/// It does not count for durability: a line counts as taken when it was written, and a client that waits for its line waits
+/// only for the other sinks.
+///
 /// When the reader has closed it (`EPIPE`), the sink is [closed](SinkError::Closed): further lines are shed for it, the
-/// state of the sink says so, and the other sinks go on.
+/// state of the sink says so, and the other sinks go on. [`Server::all_sinks_dead`](crate::Server::all_sinks_dead) tells
+/// when there is no other.
 #[derive(Clone, Debug)]
 pub struct StdoutSinkConfig {
     /// The form of the lines.
@@ -104,6 +108,19 @@ impl Lines {
     /// Whether none was written yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.written == 0
+    }
+
+    /// Whether what was written ends with a whole line.
+    pub(super) fn is_at_line(&self) -> bool {
+        self.bytes[..self.written]
+            .last()
+            .is_none_or(|&byte| byte == b'\n')
+    }
+
+    /// Goes back to the begin of the line that was not written as a whole.
+    pub(super) fn go_back_to_line(&mut self) {
+        let whole = memchr::memrchr(b'\n', &self.bytes[..self.written]);
+        self.written = whole.map_or(0, |at| at + 1);
     }
 
     /// Writes the rest. After an error it goes on where it was.

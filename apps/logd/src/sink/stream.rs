@@ -1,4 +1,13 @@
 //! A stream as a sink: a record for each line.
+//!
+//! A batch that somebody waits for is kept with the tickets of its first and its last line until they resolve. Tickets are
+//! polled with each further batch, and awaited when there is none. The sink is the only producer. So if both are durable, and
+//! as far apart as the batch has lines, all between them are: a failure in the middle of the batch would have let the
+//! sequences fall back.
+//!
+//! A failed write costs the lines that were accepted and not durable: the stream reads itself again, and its sequences fall
+//! back to the last record that it found. The difference between what the sink has appended and how far the sequences have
+//! come is what was lost.
 
 use std::{
     collections::VecDeque,
@@ -9,12 +18,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use freeboard::stream::{AppendError, StreamOptions, StreamWriter, Ticket};
+use freeboard::stream::{AppendError, CloseError, StreamOptions, StreamWriter, Ticket};
 
 use crate::{batch::Batch, record::LogRecord};
 
 use super::{
-    Sink, SinkConfig, SinkError,
+    Sink, SinkConfig, SinkError, SinkGauge, Undurable,
     relay::{Relay, RelayConfig},
 };
 
@@ -53,8 +62,8 @@ pub(super) fn stream_sink(
     bytes_wait: Option<u64>,
 ) -> SinkConfig {
     let gauges = relays.iter().map(|relay| relay.gauge().clone()).collect();
-    let open = move || {
-        let mut sink = StreamSink::open(&config)?;
+    let open = move |gauge: &Arc<SinkGauge>| {
+        let mut sink = StreamSink::open(&config, gauge)?;
         sink.bytes_wait = bytes_wait;
         let started = relays.iter().map(|relay| relay.start(&sink.stream));
         sink.relays = started.collect::<Result<_, _>>()?;
@@ -62,7 +71,7 @@ pub(super) fn stream_sink(
     };
     SinkConfig {
         gauges,
-        ..SinkConfig::new(name, open)
+        ..SinkConfig::with_gauge(name, open)
     }
 }
 
@@ -73,49 +82,98 @@ pub(super) struct StreamSink {
     stream: StreamWriter,
     /// The line of the current batch to be appended next.
     next: usize,
-    /// The ticket of the last line of the current batch.
-    last: Option<Ticket>,
+    /// The ticket of the first line of the current batch.
+    first: Option<Ticket>,
     record: Vec<u8>,
-    /// Batches that are to become durable, with the tickets of their last lines.
-    pending: VecDeque<(Ticket, Arc<Batch>)>,
+    pending: VecDeque<Pending>,
     /// While the finished segments have so many bytes, no batch is taken.
     bytes_wait: Option<u64>,
-    /// Bytes appended since the segments were counted.
-    uncounted: u64,
-    /// The ticket of the last line that nobody waits for.
-    tail: Option<Ticket>,
+    /// Bytes appended since the stream's state was checked.
+    unchecked: u64,
+    losses: Losses,
 }
 
-/// Bytes that are appended between two counts of the segments.
-const COUNT_BYTES: u64 = 1 << 20;
+/// A batch that is to become durable, and the tickets of its first and its last line.
+struct Pending {
+    first: Ticket,
+    /// `None`: it has one line.
+    last: Option<Ticket>,
+    lines: u64,
+    batch: Undurable,
+}
+
+impl Pending {
+    /// Whether all lines are durable; `None` if it is not known yet.
+    fn is_durable(&self) -> Option<bool> {
+        let Ok(last) = self.last.as_ref().unwrap_or(&self.first).try_get()? else {
+            return Some(false);
+        };
+        // Tickets resolve in order.
+        let first = self.first.try_get();
+        Some(matches!(first, Some(Ok(first)) if last + 1 == first + self.lines))
+    }
+}
+
+/// Bytes that are appended between two checks of the stream's state.
+const CHECK_BYTES: u64 = 1 << 20;
+
+/// Counts the lines that the stream has lost.
+struct Losses {
+    gauge: Arc<SinkGauge>,
+    /// The last record when the sink was opened.
+    base: u64,
+    /// Lines appended since then.
+    appended: u64,
+    /// The part of them that was counted as lost.
+    lost: u64,
+    /// How often the stream has read itself again.
+    reopenings: u64,
+}
+
+impl Losses {
+    /// Counts what is behind `accepted`, the last record that the stream has now.
+    fn count(&mut self, accepted: u64) {
+        let kept = accepted.saturating_sub(self.base);
+        let lost = self.appended.saturating_sub(kept + self.lost);
+        self.lost += lost;
+        self.gauge.lose(lost);
+    }
+}
 
 impl StreamSink {
-    pub(super) fn open(config: &StreamSinkConfig) -> Result<Self, SinkError> {
+    pub(super) fn open(
+        config: &StreamSinkConfig,
+        gauge: &Arc<SinkGauge>,
+    ) -> Result<Self, SinkError> {
         let opened = config.options.clone().open(&config.path);
         let stream = opened.map_err(|error| SinkError::Broken(error.to_string()))?;
-        Ok(Self::new(stream))
+        Ok(Self {
+            relays: Vec::new(),
+            losses: Losses {
+                gauge: gauge.clone(),
+                base: stream.sequences().accepted,
+                appended: 0,
+                lost: 0,
+                reopenings: 0,
+            },
+            stream,
+            next: 0,
+            first: None,
+            record: Vec::new(),
+            pending: VecDeque::new(),
+            bytes_wait: None,
+            unchecked: 0,
+        })
     }
 
     pub(super) fn stream(&self) -> &StreamWriter {
         &self.stream
     }
 
-    /// Forgets how much of the current batch was taken.
+    /// Forgets how much of the current batch was taken: another one comes next.
     pub(super) fn give_up_batch(&mut self) {
         self.next = 0;
-        self.tail = self.last.take().or(self.tail.take());
-    }
-
-    /// Waits until all lines are durable, or lost.
-    pub(super) fn poll_durable(&mut self, task: &mut Context<'_>) -> Poll<()> {
-        let settled = self.settle(task);
-        if let Some(tail) = &mut self.tail {
-            if Pin::new(tail).poll(task).is_pending() {
-                return Poll::Pending;
-            }
-            self.tail = None;
-        }
-        settled
+        self.first = None;
     }
 
     /// From so many bytes of finished segments on, no batch is taken.
@@ -123,43 +181,47 @@ impl StreamSink {
         self.bytes_wait = bytes;
     }
 
-    /// Whether so much is in the stream that the sink waits for its readers.
-    fn is_full(&mut self) -> bool {
-        let Some(bytes_wait) = self.bytes_wait else {
-            return false;
-        };
-        if self.uncounted >= COUNT_BYTES.min(bytes_wait / 4) {
-            if self.stream.snapshot().segment_bytes >= bytes_wait {
-                return true;
-            }
-            self.uncounted = 0;
+    /// Counts what was lost, and checks whether so much is in the stream that the sink waits for its readers.
+    fn check(&mut self) -> Result<(), SinkError> {
+        let snapshot = self.stream.snapshot();
+        // The sequences are consistent only between two failures.
+        if snapshot.reopenings > self.losses.reopenings {
+            self.losses.reopenings = snapshot.reopenings;
+            self.losses.count(snapshot.accepted);
         }
-        false
-    }
-
-    fn new(stream: StreamWriter) -> Self {
-        Self {
-            relays: Vec::new(),
-            bytes_wait: None,
-            uncounted: 0,
-            tail: None,
-            stream,
-            next: 0,
-            last: None,
-            record: Vec::new(),
-            pending: VecDeque::new(),
+        match self.bytes_wait {
+            Some(bytes_wait) if snapshot.segment_bytes >= bytes_wait => {
+                let text = "what its readers have not taken has reached its bound on the disk";
+                Err(SinkError::Busy(text.to_owned()))
+            }
+            _ => {
+                self.unchecked = 0;
+                Ok(())
+            }
         }
     }
 
-    /// Settles batches that are durable; tickets resolve in order.
-    fn settle(&mut self, task: &mut Context<'_>) -> Poll<()> {
-        while let Some((ticket, batch)) = self.pending.front_mut() {
-            match Pin::new(ticket).poll(task) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) => batch.note_lost(),
+    /// Lets go of batches that are durable, or lost.
+    fn settle(&mut self) {
+        while let Some(is_durable) = self.pending.front().and_then(Pending::is_durable)
+            && let Some(pending) = self.pending.pop_front()
+        {
+            if is_durable {
+                pending.batch.settle();
             }
-            self.pending.pop_front();
+        }
+    }
+
+    /// As [`settle`](Self::settle), and waits until there are none left.
+    fn poll_settled(&mut self, task: &mut Context<'_>) -> Poll<()> {
+        while let Some(pending) = self.pending.front_mut() {
+            if Pin::new(pending.last.as_mut().unwrap_or(&mut pending.first))
+                .poll(task)
+                .is_pending()
+            {
+                return Poll::Pending;
+            }
+            self.settle();
         }
         Poll::Ready(())
     }
@@ -171,62 +233,90 @@ impl Sink for StreamSink {
         batch: &Arc<Batch>,
         task: &mut Context<'_>,
     ) -> Poll<Result<(), SinkError>> {
-        if self.pending.len() >= PENDING_MAX && self.settle(task).is_pending() {
+        self.settle();
+        if self.pending.len() >= PENDING_MAX && self.poll_settled(task).is_pending() {
             return Poll::Pending;
         }
-        if self.next == 0 && self.is_full() {
-            let text = "what is not sent has reached its bound on the disk";
-            return Poll::Ready(Err(SinkError::Busy(text.to_owned())));
+        if self.next == 0
+            && self.unchecked >= CHECK_BYTES.min(self.bytes_wait.unwrap_or(u64::MAX) / 4)
+        {
+            self.check()?;
         }
         let source = batch.source().name();
+        let mut last = None;
         for (line, text) in batch.lines_from(self.next) {
             self.record.clear();
             LogRecord::of(source, batch.received_ns(), line, text).encode(&mut self.record);
-            let append = pin!(self.stream.append_async(&self.record));
-            match append.poll(task) {
+            let appended = pin!(self.stream.append_async(&self.record)).poll(task);
+            match appended {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(ticket)) => self.last = Some(ticket),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(sink_error(error))),
+                Poll::Ready(Ok(ticket)) if self.next == 0 => {
+                    self.first = Some(ticket);
+                    last = None;
+                }
+                Poll::Ready(Ok(ticket)) => last = Some(ticket),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.failed(error))),
             }
             self.next += 1;
+            self.losses.appended += 1;
         }
         self.next = 0;
-        self.uncounted += batch.bytes();
-        if let Some(ticket) = self.last.take() {
-            if batch.wants_durable() {
-                self.pending.push_back((ticket, batch.clone()));
-            } else {
-                self.tail = Some(ticket);
-            }
+        self.unchecked += batch.bytes();
+        if let Some(first) = self.first.take()
+            && batch.wants_durable()
+        {
+            self.pending.push_back(Pending {
+                first,
+                last,
+                lines: batch.len() as u64,
+                batch: Undurable::new(batch),
+            });
         }
         Poll::Ready(Ok(()))
     }
 
     fn poll_idle(&mut self, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
-        self.settle(task).map(Ok)
+        if self.unchecked > 0 {
+            // What it says of readers concerns the next batch.
+            let _ = self.check();
+        }
+        self.poll_settled(task).map(Ok)
     }
 
-    fn close(self: Box<Self>) -> Result<(), SinkError> {
-        for relay in self.relays {
+    fn close(mut self: Box<Self>) -> Result<(), SinkError> {
+        for relay in self.relays.drain(..) {
             relay.stop();
         }
-        let closed = self.stream.close();
-        for (ticket, batch) in self.pending {
-            if !matches!(ticket.try_get(), Some(Ok(_))) {
-                batch.note_lost();
-            }
-        }
+        let closed = self.stream.clone().close();
+        self.settle();
+        let sequences = self.stream.sequences();
+        self.losses.count(match &closed {
+            Err(CloseError::DiskFull { records }) => sequences.accepted.saturating_sub(*records),
+            Err(_) => sequences.durable,
+            Ok(_) => sequences.accepted,
+        });
         closed
             .map(drop)
             .map_err(|error| SinkError::Broken(error.to_string()))
     }
 }
 
-fn sink_error(error: AppendError) -> SinkError {
-    let text = error.to_string();
-    match error {
-        AppendError::Down | AppendError::Closed => SinkError::Broken(text),
-        AppendError::TooLarge { .. } => SinkError::Refused(text),
-        _ => SinkError::Busy(text),
+impl StreamSink {
+    fn failed(&mut self, error: AppendError) -> SinkError {
+        let text = error.to_string();
+        match error {
+            AppendError::Down | AppendError::Closed => {
+                self.losses.count(self.stream.sequences().durable);
+                SinkError::Broken(match self.stream.fault() {
+                    Some(fault) => format!("{text}: {fault}"),
+                    None => text,
+                })
+            }
+            AppendError::TooLarge { .. } => {
+                self.give_up_batch();
+                SinkError::Refused(text)
+            }
+            _ => SinkError::Busy(text),
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod accounting;
 mod common;
 mod durable;
+mod files;
 mod framing;
 mod inputs;
 mod kills;
@@ -10,6 +11,8 @@ mod metrics;
 mod parsing;
 mod policies;
 mod querying;
+mod queues;
+mod relays;
 mod reload;
 mod settings;
 mod sinks;

@@ -1,8 +1,23 @@
 //! Sinks that fail.
 
-use freeboard_logd::{Config, PANICS_MAX, Shed, SinkConfig};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+};
 
-use crate::common::{Rig, Step, TestSink, eventually, send};
+use bytes::Bytes;
+use freeboard::stream::StreamOptions;
+use freeboard_logd::{
+    Config, Framing, Intake, Marks, PANICS_MAX, Shed, SinkConfig, StdoutForm, StdoutSinkConfig,
+    StreamSinkConfig,
+};
+use jiff::tz::TimeZone;
+
+use crate::common::{LONG, Rig, Step, TestSink, eventually, lines_of, send, stream_sink};
 
 fn numbered(lines: std::ops::Range<u32>) -> Vec<String> {
     lines.map(|line| format!("line {line}")).collect()
@@ -76,4 +91,142 @@ fn a_failing_sink_is_visible_and_its_lines_wait() {
     assert_eq!(gauge.last_error().as_deref(), Some("full"));
     eventually("it has recovered", || gauge.failing_for().is_none());
     rig.stop();
+}
+
+/// The lines of a stream but for those of the server itself.
+fn sent_lines(path: &std::path::Path) -> Vec<String> {
+    let lines = lines_of(path).into_iter();
+    let lines = lines.filter(|(_, marks, _)| !marks.has(Marks::OWN));
+    lines.map(|(_, _, text)| text).collect()
+}
+
+/// Feeds a line, and waits for what is reported of it.
+fn feed_durable(intake: &mut Intake, line: &str) -> bool {
+    let (sender, report) = mpsc::channel();
+    let done = move |is_durable| sender.send(is_durable).expect("it is awaited");
+    let line = Bytes::from(format!("{line}\n"));
+    let _ = intake.feed(line, 1, Some(Box::new(done)));
+    report.recv_timeout(LONG).expect("it is reported")
+}
+
+#[test]
+fn a_line_that_somebody_waits_for_is_reported_while_others_come() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rig = Rig::start(Config::new(vec![stream_sink(directory.path())]));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flooding = std::thread::spawn({
+        let (handle, is_over) = (rig.server.handle().clone(), is_over.clone());
+        move || {
+            let mut intake = Intake::new(&handle, "flood", Framing::Newline);
+            let lines = Bytes::from("a line of the flood\n".repeat(100));
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = intake.feed(lines.clone(), 1, None);
+            }
+        }
+    });
+    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+    for _ in 0..20 {
+        assert!(feed_durable(&mut intake, "a line"));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    flooding.join().expect("it has ended");
+    drop(intake);
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn lines_that_a_stream_has_lost_are_not_reported_as_durable_and_counted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let options = StreamOptions::new().segment_bytes(64 << 10);
+    let sink = StreamSinkConfig {
+        path: path.clone(),
+        options,
+    };
+    let rig = Rig::start(Config::new(vec![sink.sink("stream")]));
+    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+    let line = "x".repeat(10_000);
+    assert!(feed_durable(&mut intake, &line));
+    std::fs::remove_dir_all(&path).expect("it is there");
+    // The file is open: it is noticed with the next one.
+    let mut durable = 1;
+    while feed_durable(&mut intake, &line) {
+        durable += 1;
+    }
+    let gauge = &rig.server.sinks()[0];
+    assert!(feed_durable(&mut intake, "the first one of the new stream"));
+    assert_eq!((gauge.lines(), gauge.lost()), (durable + 2, 1), "{gauge:?}");
+    let totals = rig.server.totals();
+    assert_eq!(totals.shed[Shed::SinkFailed as usize], 1);
+    assert_eq!(totals.accepted, totals.taken + 1);
+    drop(intake);
+    assert!(rig.stop().is_clean());
+    assert_eq!(sent_lines(&path), ["the first one of the new stream"]);
+}
+
+#[test]
+fn after_a_line_that_a_stream_refuses_the_next_batch_is_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let options = StreamOptions::new().record_bytes_max(1_000);
+    let sink = StreamSinkConfig {
+        path: path.clone(),
+        options,
+    };
+    let rig = Rig::start(Config::new(vec![sink.sink("stream")]));
+    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+    let long = "x".repeat(2_000);
+    assert!(!feed_durable(&mut intake, &format!("a\nb\n{long}\nc")));
+    assert!(feed_durable(&mut intake, "d\ne\nf"));
+    let gauge = &rig.server.sinks()[0];
+    assert_eq!((gauge.lines(), gauge.refused(), gauge.lost()), (3, 4, 0));
+    drop(intake);
+    assert!(rig.stop().is_clean());
+    assert_eq!(sent_lines(&path), ["a", "b", "d", "e", "f"]);
+}
+
+/// Standard output whose reader goes away after some lines.
+struct Head(u32);
+
+impl io::Write for Head {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0 == 0 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.0 -= 1;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn standard_output_without_a_reader_is_closed_and_the_others_go_on() {
+    let stdout = StdoutSinkConfig {
+        form: StdoutForm::Json,
+        zone: TimeZone::UTC,
+    };
+    let stdout = stdout.sink_to("stdout", || Box::new(Head(1)));
+    let other = TestSink::default();
+    for sinks in [vec![stdout.clone(), other.config()], vec![stdout]] {
+        let is_only = sinks.len() == 1;
+        let rig = Rig::start(Config::new(sinks));
+        for lines in 1..=3 {
+            send(&rig, "a line\n");
+            rig.wait_accepted(lines);
+            rig.wait_settled();
+        }
+        let gauge = &rig.server.sinks()[0];
+        assert!(gauge.is_dead() && gauge.failing_for().is_some());
+        assert_eq!((gauge.lines(), gauge.refused()), (1, 2));
+        assert_eq!(rig.server.totals().shed[Shed::SinkFailed as usize], 2);
+        let reason = "the sink stdout: its reader has closed it";
+        let expected = is_only.then(|| reason.to_owned());
+        assert_eq!(rig.server.all_sinks_dead(), expected);
+        let report = rig.stop();
+        assert_eq!(report.sinks_failed.len(), 1);
+    }
+    assert_eq!(other.texts()[..3], ["a line"; 3]);
 }
