@@ -540,6 +540,11 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`]: an input or a sink is missing, a name comes twice, a key cannot be read.
     pub fn config(&self) -> Result<Config, SettingsError> {
+        #[cfg(not(feature = "tls"))]
+        if !self.tls.is_empty() {
+            let text = "this program was built without TLS";
+            return Err(SettingsError::Invalid(text.to_owned()));
+        }
         let mut config = Config::new(self.sinks()?);
         let urgent_first = [
             &self.group.urgent,
