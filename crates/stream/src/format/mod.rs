@@ -131,6 +131,7 @@ pub use chunk_header::{ChunkHeader, is_torn_header};
 pub use error::FormatError;
 pub use heads_sum::HeadsSum;
 pub use positions::{CONSUMER_NAME_BYTES_MAX, CONSUMERS_MAX, POSITIONS, Positions};
+pub(crate) use record::fill_record;
 pub use record::{RECORD_HEAD_BYTES, RecordAt, RecordError, Records, record_bytes, write_record};
 pub use retention_mark::{
     RETENTION_FILE_BYTES, RETENTION_MARK, RETENTION_MARK_BYTES, RetentionMark,

@@ -27,15 +27,23 @@ pub fn write_record(
     payload: &[u8],
     tag_bytes: usize,
 ) -> [u8; RECORD_HEAD_BYTES] {
+    let begin = body.len();
+    body.resize(begin + record_bytes(payload.len(), tag_bytes), 0);
+    fill_record(&mut body[begin..], payload)
+}
+
+/// Writes a record over all of `slot`, whose rest is the zeros for its tag. Returns its head.
+#[inline]
+pub(crate) fn fill_record(slot: &mut [u8], payload: &[u8]) -> [u8; RECORD_HEAD_BYTES] {
     let length = u32::try_from(payload.len()).expect("a record is below 4 GiB");
     let checksum = checksum(length, payload);
     let mut head = [0; RECORD_HEAD_BYTES];
     head[..4].copy_from_slice(&length.to_le_bytes());
     head[4..].copy_from_slice(&checksum.to_le_bytes());
-    body.extend_from_slice(&head);
-    body.extend_from_slice(payload);
-    const ZEROS: [u8; super::TAG_BYTES] = [0; super::TAG_BYTES];
-    body.extend_from_slice(&ZEROS[..tag_bytes]);
+    slot[..RECORD_HEAD_BYTES].copy_from_slice(&head);
+    let (body, tag) = slot[RECORD_HEAD_BYTES..].split_at_mut(payload.len());
+    body.copy_from_slice(payload);
+    tag.fill(0);
     head
 }
 

@@ -61,7 +61,7 @@ impl Body {
         }
         let body = &other.buffer.as_slice()[CHUNK_HEADER_BYTES..];
         self.buffer
-            .append(body.len(), |bytes| bytes.extend_from_slice(body));
+            .append(body.len(), |bytes| bytes.copy_from_slice(body));
         self.heads = self.heads.join(other.heads, other.count);
         self.count += other.count;
         Ok(other.buffer)

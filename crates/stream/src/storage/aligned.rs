@@ -1,28 +1,81 @@
 //! Memory that direct I/O accepts.
+//!
+//! A large buffer is made of huge pages, where the kernel has them. For each direct write the kernel pins the buffer's
+//! pages and hands them to the device one by one: 2 MiB are one huge page, or 512 small ones.
+
+use memmap2::{Advice, MmapMut};
 
 use crate::format::ALIGNMENT;
 
+/// The bytes of a huge page. A smaller buffer would hold more memory than its capacity says.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
 /// Bytes that begin at a multiple of 4,096 in memory, as `O_DIRECT` wants them.
 ///
-/// A vector with a page of slack in front: alignment without `unsafe`, at the price of a page.
+/// There is slack in front of them: alignment without `unsafe`. Slack that nobody touches takes no memory.
 #[derive(Debug)]
 pub struct AlignedBuffer {
-    bytes: Vec<u8>,
+    memory: Memory,
     start: usize,
+    length: usize,
     capacity: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Heap(Vec<u8>),
+    /// With huge pages, if the kernel gives some.
+    Mapped(MmapMut),
+}
+
+impl Memory {
+    /// `None` if it is too small for a huge page, or there is no memory.
+    fn mapped(capacity: usize) -> Option<(Self, usize)> {
+        let huge_bytes = capacity / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        if huge_bytes == 0 {
+            return None;
+        }
+        let map = MmapMut::map_anon(capacity + HUGE_PAGE_BYTES).ok()?;
+        let start = map.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // Without huge pages it is only slower.
+        let _ = map.advise_range(Advice::HugePage, start, huge_bytes);
+        Some((Self::Mapped(map), start))
+    }
+
+    fn heap(capacity: usize) -> (Self, usize) {
+        // Zeros that come from the kernel are not written.
+        let bytes = vec![0; capacity + ALIGNMENT];
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        (Self::Heap(bytes), start)
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Mapped(map) => map,
+        }
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Mapped(map) => map,
+        }
+    }
 }
 
 impl AlignedBuffer {
     /// An empty buffer that takes `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        let mut bytes: Vec<u8> = Vec::with_capacity(capacity + ALIGNMENT);
-        let start = bytes.as_ptr().align_offset(ALIGNMENT);
-        assert!(start < ALIGNMENT, "bytes can be aligned");
-        bytes.resize(start, 0);
+        let (memory, start) = Memory::mapped(capacity).unwrap_or_else(|| Memory::heap(capacity));
+        assert!(start < HUGE_PAGE_BYTES, "bytes can be aligned");
         Self {
-            bytes,
+            memory,
             start,
+            length: 0,
             capacity,
         }
     }
@@ -30,9 +83,11 @@ impl AlignedBuffer {
     /// A buffer of `length` zeros.
     #[must_use]
     pub fn zeroed(length: usize) -> Self {
-        let mut buffer = Self::with_capacity(length);
-        buffer.pad_to(length);
-        buffer
+        // New memory is zero.
+        Self {
+            length,
+            ..Self::with_capacity(length)
+        }
     }
 
     /// The bytes it takes in all.
@@ -45,25 +100,25 @@ impl AlignedBuffer {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.start
+        self.length
     }
 
     /// Whether it holds nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.length == 0
     }
 
     /// How many more bytes it takes.
     #[must_use]
     #[inline]
     pub fn room(&self) -> usize {
-        self.capacity() - self.len()
+        self.capacity - self.length
     }
 
     /// Empties it; its memory stays.
     pub fn clear(&mut self) {
-        self.bytes.truncate(self.start);
+        self.length = 0;
     }
 
     /// Appends zeros until it holds `length` bytes; nothing if it holds as many already.
@@ -72,38 +127,35 @@ impl AlignedBuffer {
     ///
     /// If `length` is more than it takes.
     pub fn pad_to(&mut self, length: usize) {
-        assert!(length <= self.capacity(), "past the buffer's end");
-        if self.len() < length {
-            self.bytes.resize(self.start + length, 0);
+        if self.length < length {
+            self.append(length - self.length, |bytes| bytes.fill(0));
         }
     }
 
-    /// Appends bytes through `write`, which may append at most `room` bytes.
+    /// Appends `count` bytes, which `write` writes: it gets what was there before, and must overwrite all of it.
     ///
     /// # Panics
     ///
-    /// If it does not take `room` bytes more, or `write` appends more.
+    /// If it does not take `count` bytes more.
     #[inline]
-    pub fn append<R>(&mut self, room: usize, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        assert!(room <= self.room(), "past the buffer's end");
-        let limit = self.bytes.len() + room;
-        let result = write(&mut self.bytes);
-        // A vector that grew would have moved, and lost its alignment.
-        assert!(self.bytes.len() <= limit, "more than was asked for");
-        result
+    pub fn append<R>(&mut self, count: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        assert!(count <= self.room(), "past the buffer's end");
+        let begin = self.start + self.length;
+        self.length += count;
+        write(&mut self.memory.bytes_mut()[begin..][..count])
     }
 
     /// Its bytes.
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        &self.memory.bytes()[self.start..][..self.length]
     }
 
     /// Its bytes, to be changed.
     #[must_use]
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
+        &mut self.memory.bytes_mut()[self.start..][..self.length]
     }
 }

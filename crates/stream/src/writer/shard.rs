@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use crate::{
-    format::{CHUNK_HEADER_BYTES, HeadsSum, record_bytes, write_record},
+    format::{CHUNK_HEADER_BYTES, HeadsSum, fill_record, record_bytes},
     log::Body,
     storage::AlignedBuffer,
 };
@@ -113,7 +113,7 @@ impl Page {
         let body = &mut self.body;
         let head = body
             .buffer
-            .append(room, |bytes| write_record(bytes, payload, tag_bytes));
+            .append(room, |bytes| fill_record(bytes, payload));
         // With tags, sealing walks the records and sums them then.
         if tag_bytes == 0 {
             body.heads.add(head, &[]);
