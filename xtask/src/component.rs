@@ -155,7 +155,8 @@ pub(crate) const RSYSLOG: Component = Component::new(
     "the tests of `freeboard logd`, and `cargo xtask peers logd`",
 );
 
-/// syslog-ng and its load generator. Debian has one of it and rsyslog installed.
+/// syslog-ng and its load generator. Debian has one of it and rsyslog installed. `freeboard_test_servers::syslog_ng` finds it
+/// in this folder.
 pub(crate) const SYSLOG_NG: Component = Component {
     name: "syslog-ng",
     programs: &["syslog-ng", "loggen"],
@@ -182,7 +183,7 @@ pub(crate) const SYSLOG_NG: Component = Component {
         ],
         variables: r#"export SYSLOGNG_PREFIX="$root" LD_LIBRARY_PATH="$root/lib/syslog-ng""#,
     }),
-    needed_by: "`cargo xtask peers logd`",
+    needed_by: "the tests of `freeboard logd`, and `cargo xtask peers logd`",
 };
 
 /// How a Debian package is used without being installed.
@@ -200,7 +201,7 @@ pub(crate) struct Unpacked {
 
 /// The components of `cargo xtask test`.
 pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[
-    &BEAM, &CHROMIUM, &MARIADB, &MOTO, &RABBITMQ, &REDIS, &RSYSLOG,
+    &BEAM, &CHROMIUM, &MARIADB, &MOTO, &RABBITMQ, &REDIS, &RSYSLOG, &SYSLOG_NG,
 ];
 
 /// Whether a component can be used, and if not, why.

@@ -1,4 +1,4 @@
-//! `freeboard logd` between real programs: logger and rsyslog send to it, and `lab flood --to` floods it and rsyslog.
+//! `freeboard logd` between real programs: logger, rsyslog and syslog-ng send to it, and `lab flood --to` floods it and rsyslog.
 #![cfg(unix)]
 
 mod lab;
@@ -12,7 +12,9 @@ use std::{
     thread,
 };
 
-use freeboard_test_servers::{eventually, if_installed, is_on_path, rsyslog};
+use freeboard_test_servers::{
+    Server, ServerError, eventually, if_installed, is_on_path, rsyslog, syslog_ng,
+};
 use lab::{
     Running, check_usage,
     log_server::{LogServer, flood_to, number_of, numbers_in},
@@ -30,19 +32,15 @@ fn assert_all(numbers: &std::collections::BTreeMap<u32, Vec<u32>>, senders: u32,
     }
 }
 
-/// A flood goes to rsyslog, which forwards it to logd in this way.
-fn check_forwarding(options: &str) {
+/// A flood goes to a server that forwards it to the port of logd.
+fn check_forwarding(start: impl FnOnce(&str) -> Result<Server, ServerError>) {
     let folder = tempfile::tempdir().unwrap();
     let server = LogServer::start(&folder.path().join("LOG"), "");
-    let forward = format!(
-        "action(type=\"omfwd\" target=\"127.0.0.1\" port=\"{}\" protocol=\"tcp\" {options})",
-        server.port()
-    );
-    let Some(rsyslog) = if_installed(rsyslog(&forward)) else {
+    let Some(forwarder) = if_installed(start(server.port())) else {
         return;
     };
     let flags = format!("--senders {SENDERS} --messages {MESSAGES}");
-    let (code, _) = flood_to(&format!("tcp:{}", rsyslog.address()), &flags);
+    let (code, _) = flood_to(&format!("tcp:{}", forwarder.address()), &flags);
     assert_eq!(code, 0);
     let follower = Running::start(&format!("logs {} --follow -n 100000", server.log.display()));
     for _ in 0..SENDERS * MESSAGES {
@@ -62,14 +60,33 @@ fn check_forwarding(options: &str) {
     );
 }
 
+/// rsyslog, which forwards in this way.
+fn rsyslog_to(port: &str, options: &str) -> Result<Server, ServerError> {
+    rsyslog(&format!(
+        "action(type=\"omfwd\" target=\"127.0.0.1\" port=\"{port}\" protocol=\"tcp\" {options})"
+    ))
+}
+
 #[test]
 fn rsyslog_forwards_lines_with_newlines() {
-    check_forwarding("");
+    check_forwarding(|port| rsyslog_to(port, ""));
 }
 
 #[test]
 fn rsyslog_forwards_lines_with_their_lengths() {
-    check_forwarding("TCP_Framing=\"octet-counted\" template=\"RSYSLOG_SyslogProtocol23Format\"");
+    let options = "TCP_Framing=\"octet-counted\" template=\"RSYSLOG_SyslogProtocol23Format\"";
+    check_forwarding(|port| rsyslog_to(port, options));
+}
+
+#[test]
+fn syslog_ng_forwards_lines_with_newlines() {
+    check_forwarding(|port| syslog_ng(&format!("network(\"127.0.0.1\" port({port}))")));
+}
+
+#[test]
+fn syslog_ng_forwards_lines_with_their_lengths() {
+    let syslog = |port: &str| format!("syslog(\"127.0.0.1\" port({port}) transport(\"tcp\"))");
+    check_forwarding(|port| syslog_ng(&syslog(port)));
 }
 
 #[test]

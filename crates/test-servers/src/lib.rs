@@ -6,8 +6,8 @@
 //!                                               we ended
 //! ```
 //!
-//! The programs are Debian's, but moto, which is a package of Python. Installed or running instances are not touched. The feature `browser` adds a real
-//! browser.
+//! The programs are Debian's, but moto, which is a package of Python. Installed or running instances are not touched. The
+//! feature `browser` adds a real browser.
 
 #![cfg(unix)]
 #![forbid(unsafe_code)]
@@ -24,7 +24,7 @@ mod wait;
 pub use browser::{Browser, BrowserError};
 pub use guarded::{Guarded, is_on_path};
 pub use port::Port;
-pub use programs::{create_bucket, mariadb, rabbitmq, redis, rsyslog, s3};
+pub use programs::{create_bucket, mariadb, rabbitmq, redis, rsyslog, s3, syslog_ng};
 pub use server::{Server, ServerError};
 #[cfg(target_os = "linux")]
 pub use wait::resident_bytes;

@@ -1,4 +1,4 @@
-//! The programs: MariaDB, Redis, RabbitMQ, moto and rsyslog.
+//! The programs: MariaDB, Redis, RabbitMQ, moto, rsyslog and syslog-ng.
 
 use std::{
     env, fs,
@@ -173,7 +173,7 @@ pub fn s3(accepts_credentials: bool) -> Result<Server, ServerError> {
         packages: "python3-venv && cargo xtask test",
         prepare: None,
         command: Box::new(move |_folder, port| {
-            let mut command = Command::new(moto_program());
+            let mut command = Command::new(installed(MOTO_PROGRAM, MOTO));
             command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
             if !accepts_credentials {
                 // It knows no user, and checks from the first request on.
@@ -184,15 +184,19 @@ pub fn s3(accepts_credentials: bool) -> Result<Server, ServerError> {
     })
 }
 
-/// The program on the path, or where `cargo xtask test` installs it.
-fn moto_program() -> PathBuf {
-    if is_on_path(MOTO_PROGRAM) {
-        return MOTO_PROGRAM.into();
+/// The program on the path, or in the folder in which `cargo xtask` installs it.
+fn installed(program: &str, folder: &str) -> PathBuf {
+    if is_on_path(program) {
+        return program.into();
     }
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(home).unwrap_or_else(env::temp_dir);
-    cache.join("freeboard/moto/bin").join(MOTO_PROGRAM)
+    cache
+        .join("freeboard")
+        .join(folder)
+        .join("bin")
+        .join(program)
 }
 
 /// Creates a bucket in a server that [`s3`] has started.
@@ -243,5 +247,40 @@ fn rsyslog_command(folder: &Path, port: u16, actions: &str) -> Command {
     // In the foreground.
     command.arg("-n").arg("-f").arg(configuration);
     command.arg("-i").arg(folder.join("pid"));
+    command
+}
+
+/// Starts a syslog-ng that takes newline-terminated lines on TCP and sends them to this destination, for example
+/// `network("127.0.0.1" port(1514))`. It makes its clients wait for the destination.
+///
+/// # Errors
+/// [`ServerError`], for example because it is not installed.
+pub fn syslog_ng(destination: &str) -> Result<Server, ServerError> {
+    let destination = destination.to_owned();
+    Server::start(Recipe {
+        name: "syslog-ng",
+        packages: "libivykis0 && cargo xtask test",
+        prepare: None,
+        command: Box::new(move |folder, port| syslog_ng_command(folder, port, &destination)),
+    })
+}
+
+fn syslog_ng_command(folder: &Path, port: u16, destination: &str) -> Command {
+    let configuration = folder.join("syslog-ng.conf");
+    let text = format!(
+        "@version: 3.38\n\
+         options {{ stats-freq(0); keep-hostname(yes); use-dns(no); }};\n\
+         source s {{ network(ip(\"127.0.0.1\") port({port}) flags(syslog-protocol)); }};\n\
+         destination d {{ {destination}; }};\n\
+         log {{ source(s); destination(d); flags(flow-control); }};\n"
+    );
+    // It says that the file is missing if this fails.
+    let _ = fs::write(&configuration, text);
+    let mut command = Command::new(installed("syslog-ng", "syslog-ng"));
+    // In the foreground.
+    command.args(["-F", "--no-caps", "-f"]).arg(configuration);
+    for (option, name) in [("-R", "persist"), ("-p", "pid"), ("-c", "control")] {
+        command.arg(option).arg(folder.join(name));
+    }
     command
 }
