@@ -1,11 +1,15 @@
 //! `freeboard logs`: lines of a log server's stream, or of log files.
 
-use std::{io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io, os::fd::AsFd, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
 use freeboard_logd::query::{Filter, Form, Grep, Query, QueryError, SeverityRange, parse_time};
 use jiff::{SignedDuration, Zoned, tz::TimeZone};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Resource, getrlimit, setrlimit},
+};
 
 use crate::{
     console::say,
@@ -27,11 +31,12 @@ pub(crate) struct LogsArgs {
     #[command(flatten)]
     key: KeyArgs,
 
-    /// Lines received at this time or later: 2026-11-23 10:00, 10:00, -1h, 2 days ago, yesterday, today, now, @1700000000
+    /// Lines received at this time or later, by this log's clock; of log files, lines with this time or a later one:
+    /// 2026-11-23 10:00, 10:00, -1h, 2 days ago, yesterday, today, now, @1700000000
     #[arg(short = 'S', long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Lines received at this time or before
+    /// Lines received at this time or before; see --late-by
     #[arg(
         short = 'U',
         long,
@@ -61,7 +66,7 @@ pub(crate) struct LogsArgs {
     #[arg(short = 'n', long, value_name = "N")]
     lines: Option<usize>,
 
-    /// Print lines that come, until Ctrl-C
+    /// Print lines that come, until Ctrl-C; also of a log file, and of the files that take its name later
     #[arg(short, long)]
     follow: bool,
 
@@ -122,12 +127,23 @@ impl LogsArgs {
     }
 }
 
+/// Whether the reader of a pipe has gone.
+fn is_unread(out: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(out, PollFlags::empty())];
+    let now = Timespec::default();
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+}
+
 /// Prints the lines.
 pub(crate) fn logs(args: &LogsArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let query = args.query()?;
+    // All files of a log are open at once. Where the limit stays, an error says so.
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    let _ = setrlimit(Resource::Nofile, files);
     // Without a listener Ctrl-C ends the process at once.
     let _listening = args.follow.then(|| interrupt.listen(|| {}));
-    let is_stopped = || interrupt.has_come();
+    let is_stopped = || interrupt.has_come() || is_unread(&io::stdout());
     let done = query.run(&mut io::stdout().lock(), &mut |note| say(note), &is_stopped);
     let report = done.map_err(|error| match error {
         QueryError::NoLog(_) | QueryError::Open { .. } => Unchecked(error.to_string()).into(),

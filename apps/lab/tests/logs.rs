@@ -2,9 +2,14 @@
 
 mod lab;
 
-use std::{fs, io::Write, net::TcpStream};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    process::Stdio,
+};
 
-use lab::{Running, check_usage, code, run, stderr, stdout};
+use lab::{Running, check_usage, code, command, run, stderr, stdout};
 
 #[test]
 fn lines_that_logd_took_are_printed() {
@@ -18,7 +23,7 @@ fn lines_that_logd_took_are_printed() {
         .find_map(|word| word.strip_prefix("tcp://"));
     let mut client = TcpStream::connect(address.expect("it names its address")).unwrap();
     client
-        .write_all(b"<11>Nov 23 10:00:00 web-1 app: broken\n<14>1 - web-2 app 7 - - fine\n")
+        .write_all(b"<11>Nov 23 10:00:00 web-1 app: broken\n<14>1 2099-01-01T00:00:00Z web-2 app 7 - - fine\n")
         .unwrap();
     drop(client);
     // Beside the writer.
@@ -37,7 +42,7 @@ fn lines_that_logd_took_are_printed() {
     assert_eq!(print("").lines().count(), 2);
     assert_eq!(
         print("--since -1h --until now --raw -n 1 --host web-2"),
-        "<14>1 - web-2 app 7 - - fine\n"
+        "<14>1 2099-01-01T00:00:00Z web-2 app 7 - - fine\n"
     );
     assert_eq!(print("--until -1h"), "");
     let json: serde_json::Value = serde_json::from_str(&print("--json --grep FINE|fine")).unwrap();
@@ -65,10 +70,7 @@ fn bad_usage_exits_with_2_and_damage_with_1() {
         "`loud` is no severity",
     );
     check_usage(&format!("logs {path} --grep ("), "--grep");
-    check_usage(
-        &format!("logs {} --follow", file.display()),
-        "only streams can be followed",
-    );
+    check_usage(&format!("logs {path} --follow"), "cannot be followed");
     fs::write(directory.path().join("app.log.1.gz"), "not packed").unwrap();
     let output = run(&format!("logs {}", file.display()));
     assert_eq!(code(&output), 1);
@@ -77,4 +79,20 @@ fn bad_usage_exits_with_2_and_damage_with_1() {
         text.contains("-- damaged: ") && text.contains(" app.log one\n"),
         "{text}"
     );
+}
+
+#[test]
+fn a_follower_ends_when_the_reader_of_its_pipe_has_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("app.log");
+    fs::write(&file, "one\n").unwrap();
+    let mut follower = command(&format!("logs {} --follow", file.display()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().ends_with(" one"));
+    // No further line comes.
+    drop(lines);
+    assert!(follower.wait().unwrap().success());
 }

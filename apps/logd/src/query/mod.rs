@@ -23,7 +23,11 @@ use std::{
     time::Duration,
 };
 
-use freeboard::stream::{MasterKey, ReadError, format::segment_number};
+use freeboard::stream::{
+    MasterKey, ReadError,
+    format::segment_number,
+    storage::{Disk, Storage},
+};
 use jiff::tz::TimeZone;
 
 use crate::record::LogRecord;
@@ -35,6 +39,9 @@ pub use time::{TimeError, parse_time};
 
 /// Output is handed over in pieces of this size.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// Whether the query is stopped is checked once in so many lines, and when there are no further ones.
+const STOP_CHECKED_LINES: u64 = 1_024;
 
 /// The most memory of the last lines that are collected before they are shown; further lines displace the oldest.
 pub const LAST_BYTES_MAX: usize = 256 << 20;
@@ -96,8 +103,8 @@ pub enum QueryError {
         /// The reason.
         error: io::Error,
     },
-    /// Only streams can be followed.
-    #[error("{0}: only streams can be followed; `tail -F` follows a file")]
+    /// A directory of files cannot be followed.
+    #[error("{0}: a directory of files cannot be followed; name one of them")]
     Follow(PathBuf),
     /// The output failed, and not because its reader has gone.
     #[error("cannot write: {0}")]
@@ -120,8 +127,7 @@ impl Query {
         }
     }
 
-    /// Shows the lines. Ends when the log ends, when `is_stopped` says so while it follows, or when the reader of `out`
-    /// has gone. `warn` gets notes for people.
+    /// Shows the lines. Ends when the log ends, when `is_stopped` says so, or when the reader of `out` has gone. `warn` gets notes for people.
     ///
     /// # Errors
     /// [`QueryError`]. Damage is no error: see [`QueryReport::damages`].
@@ -136,17 +142,17 @@ impl Query {
             printer: show::Printer::new(self.form, self.zone.clone()),
             out,
             warn,
+            is_stopped,
             piece: Vec::new(),
             last: None,
+            seen: 0,
             is_gone: false,
             report: QueryReport::default(),
         };
         let done = if self.is_stream()? {
             stream::read(self, &mut output, is_stopped)
-        } else if self.follow {
-            Err(QueryError::Follow(self.path.clone()))
         } else {
-            files::read(self, &mut output)
+            files::read(self, &mut output, is_stopped)
         };
         output.show_last()?;
         output.flush()?;
@@ -174,7 +180,9 @@ impl Query {
                 return Ok(true);
             }
         }
-        Ok(false)
+        // A writer has just begun it.
+        let disk = Disk::open(&self.path);
+        Ok(disk.is_ok_and(|disk| disk.is_locked()))
     }
 }
 
@@ -184,8 +192,11 @@ struct Output<'a> {
     printer: show::Printer,
     out: &'a mut dyn Write,
     warn: &'a mut dyn FnMut(&str),
+    is_stopped: &'a dyn Fn() -> bool,
     piece: Vec<u8>,
     last: Option<Last>,
+    /// Lines that were read.
+    seen: u64,
     /// Nobody reads the output any more.
     is_gone: bool,
     report: QueryReport,
@@ -210,6 +221,10 @@ impl Output<'_> {
 
     /// Shows a line if the filter wants it. Returns whether anybody still reads.
     fn line(&mut self, sequence: Option<u64>, line: &LogRecord<'_>) -> Result<bool, QueryError> {
+        self.seen += 1;
+        if self.seen.is_multiple_of(STOP_CHECKED_LINES) && (self.is_stopped)() {
+            return Ok(false);
+        }
         if !self.query.filter.matches(line) {
             return Ok(true);
         }

@@ -1,9 +1,14 @@
 //! How a line is shown.
 
-use std::{fmt::Write as _, io::Write as _};
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    io::{self, Write as _},
+};
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
+use serde_json::ser::Formatter;
 
 use crate::{
     batch::{Format, Marks},
@@ -120,19 +125,24 @@ fn message_of<'a>(line: &LogRecord<'a>) -> Message<'a> {
     parse::message(line.format, line.text)
 }
 
+/// Whether a character could change what a terminal or a program shows of other text: control characters, and direction
+/// overrides.
+fn is_unsafe(c: char) -> bool {
+    c.is_control() && c != '\t' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Whether all is printable ASCII, as most text is. Without an early exit the compiler compares many bytes at once.
+fn is_printable(text: &[u8]) -> bool {
+    let is_printable = |all: bool, byte: &u8| all & matches!(byte, b' '..=b'~');
+    text.iter().fold(true, is_printable)
+}
+
 /// Appends text of which control characters and invalid UTF-8 are escaped. Tabs are kept.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
-    // Most text is printable ASCII. Without an early exit the compiler compares many bytes at once.
-    let is_printable = |all: bool, byte: &u8| all & matches!(byte, b' '..=b'~');
-    if text.iter().fold(true, is_printable) {
+    if is_printable(text) {
         out.extend_from_slice(text);
         return;
     }
-    // Direction overrides would let a sender change what is shown of other text in the line.
-    let is_unsafe = |c: char| {
-        c.is_control() && c != '\t'
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     for chunk in text.utf8_chunks() {
         let mut valid = chunk.valid();
         while let Some(at) = valid.find(is_unsafe) {
@@ -164,14 +174,40 @@ struct JsonLine<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     marks: Vec<&'static str>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    application: &'a str,
+    application: Cow<'a, str>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    process: &'a str,
+    process: Cow<'a, str>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    structured_data: &'a str,
-    message: std::borrow::Cow<'a, str>,
+    structured_data: Cow<'a, str>,
+    message: Cow<'a, str>,
     /// The whole line; bytes that are not UTF-8 are replaced.
-    text: std::borrow::Cow<'a, str>,
+    text: Cow<'a, str>,
+}
+
+/// Compact JSON that escapes also what is unsafe on a terminal, and the line ends of JavaScript.
+struct Escaping;
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        mut fragment: &str,
+    ) -> io::Result<()> {
+        if is_printable(fragment.as_bytes()) {
+            return out.write_all(fragment.as_bytes());
+        }
+        let is_escaped = |c: char| is_unsafe(c) || matches!(c, '\u{2028}' | '\u{2029}');
+        while let Some(at) = fragment.find(is_escaped) {
+            out.write_all(&fragment.as_bytes()[..at])?;
+            let mut rest = fragment[at..].chars();
+            // All of them have one unit of UTF-16.
+            if let Some(c) = rest.next() {
+                write!(out, "\\u{:04x}", u32::from(c))?;
+            }
+            fragment = rest.as_str();
+        }
+        out.write_all(fragment.as_bytes())
+    }
 }
 
 fn json(sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
@@ -198,11 +234,13 @@ fn json(sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
             Format::Json => "json",
         },
         marks: marks.map(|(_, name)| *name).collect(),
-        application: std::str::from_utf8(message.application).unwrap_or_default(),
-        process: std::str::from_utf8(message.process).unwrap_or_default(),
-        structured_data: std::str::from_utf8(message.data).unwrap_or_default(),
+        application: String::from_utf8_lossy(message.application),
+        process: String::from_utf8_lossy(message.process),
+        structured_data: String::from_utf8_lossy(message.data),
         message: String::from_utf8_lossy(message.text),
         text: String::from_utf8_lossy(line.text),
     };
-    serde_json::to_writer(out, &shown).expect("strings and numbers are JSON");
+    let mut serializer = serde_json::Serializer::with_formatter(out, Escaping);
+    let written = shown.serialize(&mut serializer);
+    written.expect("strings and numbers are JSON");
 }

@@ -1,9 +1,10 @@
 //! Lines of a stream.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use freeboard::stream::{
-    ReadError, ReadFrom, ReaderOptions, RecordRef, StreamReader, storage::Disk, stream_header,
+    ReadError, ReadFrom, ReaderOptions, RecordRef, StreamReader, format::SegmentHeader,
+    storage::Disk, stream_header,
 };
 
 use super::{Output, Query, QueryError};
@@ -11,6 +12,9 @@ use crate::record::LogRecord;
 
 /// How long a reader that follows waits before it checks whether it is stopped.
 const WAIT: Duration = Duration::from_millis(200);
+
+/// How often a reader that follows checks whether the directory still has the stream that it reads.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// The clock may have been set back by so much while the stream was written.
 const CLOCK_SET_BACK_NS: u64 = 10_000_000_000;
@@ -27,10 +31,8 @@ pub(super) fn read(
     output: &mut Output<'_>,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<(), QueryError> {
-    let is_sealed = Disk::open(&query.path)
-        .ok()
-        .and_then(|disk| stream_header(&disk, None).ok())
-        .is_some_and(|header| header.algorithm.is_sealed());
+    let header = header(query);
+    let is_sealed = header.is_some_and(|header| header.algorithm.is_sealed());
     if is_sealed && query.key.is_none() {
         (output.warn)("no key: checksums are checked, and tags are not");
     }
@@ -49,6 +51,8 @@ pub(super) fn read(
         }
     }
     let mut reader = open(query, begin)?;
+    let mut stream = header.map(|header| header.stream);
+    let mut checked = Instant::now();
     loop {
         let next = if query.follow {
             reader.wait_next(Duration::ZERO)
@@ -60,6 +64,19 @@ pub(super) fn read(
             Ok(None) if query.follow => {
                 output.show_last()?;
                 output.flush()?;
+                if checked.elapsed() >= CHECK {
+                    checked = Instant::now();
+                    let now = self::header(query).map(|header| header.stream);
+                    if now.is_some() && now != stream {
+                        if stream.is_some() {
+                            (output.warn)(
+                                "the log was replaced by another one: reading goes on there",
+                            );
+                            reader = open(query, ReadFrom::Start)?;
+                        }
+                        stream = now;
+                    }
+                }
                 wait(query, output, &mut reader, is_stopped)?
             }
             Ok(None) => {
@@ -76,6 +93,11 @@ pub(super) fn read(
             return Ok(());
         }
     }
+}
+
+fn header(query: &Query) -> Option<SegmentHeader> {
+    let disk = Disk::open(&query.path).ok()?;
+    stream_header(&disk, None).ok()
 }
 
 fn open(query: &Query, from: ReadFrom) -> Result<StreamReader, QueryError> {

@@ -11,15 +11,20 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use freeboard::stream::{
     Algorithm, BufferSize, MasterKey, SEGMENT_BYTES_MIN, SealUnit, StreamOptions, StreamWriter,
 };
 use freeboard_logd::{
-    LogRecord, Marks, parse,
+    Config, FileSinkConfig, Framing, Intake, LogRecord, Marks, Rotation, parse,
     query::{Form, Grep, Query, QueryError, QueryReport, SeverityRange, parse_time},
+    received_now_ns,
 };
 use jiff::{Timestamp, civil, tz};
+use proptest::prelude::*;
+
+use crate::common::{Rig, eventually};
 
 /// 2020-11-23T10:00:00Z.
 const BEGIN_NS: u64 = 1_606_125_600_000_000_000;
@@ -282,6 +287,10 @@ fn damage_is_marked_and_the_rest_is_shown() {
     query.key = None;
     assert!(shown(&query).notes[0].starts_with("no key"));
     let empty = tempfile::tempdir().expect("a directory");
+    let begun = StreamOptions::new().open(empty.path()).expect("a stream");
+    assert_eq!(shown(&Query::new(empty.path())).report.lines, 0);
+    drop(begun);
+    let empty = tempfile::tempdir().expect("a directory");
     assert!(matches!(
         show(&Query::new(empty.path())),
         Err(QueryError::NoLog(_))
@@ -427,15 +436,16 @@ Jan 01 11:00:00 app.log end [cut off]
     query.filter.until_ns = Some(parse_time("10:00", &now).expect("a time"));
     let shown_some = shown(&query).text;
     assert_eq!(shown_some, "Jan 01 00:00:01 vm a: after\n");
+    query.path = directory.path().to_owned();
     query.follow = true;
     assert!(matches!(show(&query), Err(QueryError::Follow(_))));
 
     write(
-        "app.log.1.gz",
+        "app.log.3.gz",
         "2026-01-01T00:00:06Z",
         "Jan  1 00:00:06 vm a: packed\n",
     );
-    let packed = directory.path().join("app.log.1.gz");
+    let packed = directory.path().join("app.log.3.gz");
     let bytes = fs::read(&packed).expect("it is there");
     fs::write(&packed, &bytes[..bytes.len() / 2]).expect("it can be written");
     let query = Query::new(directory.path());
@@ -491,4 +501,147 @@ fn times_are_as_in_journalctl() {
     ] {
         assert!(parse_time(text, &now).is_err(), "{text}");
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #[test]
+    fn json_is_valid_and_safe_to_print_for_any_bytes(
+        lines in prop::collection::vec(
+            prop_oneof![
+                any::<Vec<u8>>(),
+                any::<String>().prop_map(String::into_bytes),
+                "<14>1 - \u{202e}h\u{9b}\u{2028} a\u{7f} - - - \\PC{0,9}".prop_map(String::into_bytes),
+            ],
+            1..40,
+        ),
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let stream = StreamOptions::new()
+            .open(directory.path())
+            .expect("a stream");
+        for line in &lines {
+            append(&stream, 0, "a", line, Marks::none());
+        }
+        stream.close().expect("all is durable");
+        let mut query = Query::new(directory.path());
+        query.form = Form::Json;
+        let shown = shown(&query).text;
+        prop_assert_eq!(shown.lines().count(), lines.len());
+        for (object, line) in shown.lines().zip(&lines) {
+            let is_unsafe = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            prop_assert!(!object.contains(is_unsafe), "{:?}", object);
+            let object: serde_json::Value = serde_json::from_str(object).expect("JSON");
+            prop_assert_eq!(object["text"].as_str(), Some(&*String::from_utf8_lossy(line)));
+        }
+    }
+}
+
+#[test]
+fn a_file_is_followed_when_it_is_rotated_and_cut() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let append = |name: &str, text: &str| {
+        let mut options = fs::File::options();
+        let mut file = options
+            .create(true)
+            .append(true)
+            .open(path(name))
+            .expect("a file");
+        file.write_all(text.as_bytes()).expect("written");
+    };
+    let rename = |from: &str, to: &str| fs::rename(path(from), path(to)).expect("renamed");
+    append("app.log.1", "too old\n");
+    append("app.log", "one\n");
+    let mut query = Query::new(path("app.log"));
+    (query.follow, query.lines, query.form) = (true, Some(1), Form::Raw);
+    let (sender, pieces) = mpsc::channel();
+    let is_stopped = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            // Ordering: SeqCst: a flag of a test.
+            query.run(&mut Pieces(sender), &mut |_| {}, &|| {
+                is_stopped.load(Ordering::SeqCst)
+            })
+        });
+        let mut text = String::new();
+        let mut wait_for = |expected: &str| {
+            while text.len() < expected.len() {
+                let piece = pieces.recv_timeout(Duration::from_secs(60));
+                text += &piece.expect("the line comes");
+            }
+            assert_eq!(text, expected);
+            text.clear();
+        };
+        wait_for("one\n");
+        append("app.log", "two\nth");
+        wait_for("two\n");
+        append("app.log", "ree\n");
+        wait_for("three\n");
+        // The writer has it open a little longer.
+        rename("app.log.1", "app.log.2");
+        rename("app.log", "app.log.1");
+        append("app.log.1", "four\n");
+        append("app.log", "five\n");
+        wait_for("four\nfive\n");
+        // Twice before the reader looks.
+        rename("app.log", "app.log.0");
+        append("app.log", "six\n");
+        rename("app.log", "app.log-1");
+        append("app.log", &format!("{}\n", "seven".repeat(100)));
+        wait_for(&format!("six\n{}\n", "seven".repeat(100)));
+        fs::write(path("app.log"), "eight\n").expect("written");
+        wait_for("eight\n");
+        // As a reader that has gone, it ends at the next look.
+        is_stopped.store(true, Ordering::SeqCst);
+        let report = reading.join().expect("no panic").expect("it can be read");
+        assert_eq!((report.lines, report.damages), (8, 0));
+    });
+}
+
+#[test]
+fn files_are_read_whole_beside_a_writer_that_rotates_and_packs() {
+    const READS: usize = 40;
+    const LINES_MAX: u64 = 20_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("app.log");
+    let config = FileSinkConfig {
+        rotation: Rotation {
+            bytes: Some(8_192),
+            period: None,
+        },
+        compress: true,
+        ..FileSinkConfig::new(&path)
+    };
+    let rig = Rig::start(Config::new(vec![config.sink("file")]));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+            let mut number = 0;
+            // Ordering: SeqCst: a flag of a test, which is not set if the test fails.
+            while number < LINES_MAX && !is_done.load(Ordering::SeqCst) {
+                let line = Bytes::from(format!("{number}\n"));
+                let _ = intake.feed(line, received_now_ns(), None);
+                number += 1;
+                eventually("the line is taken", || intake.source().held() < 50);
+            }
+        });
+        let number = |line: &str| -> Option<u64> { line.rsplit(' ').next()?.parse().ok() };
+        let mut reads = 0;
+        eventually("many files are read", || {
+            let shown = shown(&Query::new(&path));
+            // The last line may be half written.
+            let is_whole = |line: &&str| !line.ends_with("[cut off]");
+            let lines = shown.text.lines().filter(is_whole);
+            let numbers: Vec<_> = lines.map(|line| number(line).expect("a number")).collect();
+            assert!(numbers.iter().copied().eq(0..numbers.len() as u64));
+            assert_eq!(shown.notes, <[String; 0]>::default());
+            reads += 1;
+            reads >= READS && numbers.len() > 1_000
+        });
+        // Ordering: SeqCst: a flag of a test.
+        is_done.store(true, Ordering::SeqCst);
+    });
+    assert!(rig.stop().is_clean());
 }
