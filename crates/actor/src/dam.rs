@@ -175,13 +175,17 @@ impl fmt::Debug for DamControl {
 
 impl DamControl {
     /// Sets the bound of the reservoir and the policy of a full one. Messages that are in the reservoir stay, in order.
+    /// After the dam has terminated it changes nothing.
     ///
     /// # Errors
     /// [`DamError`] for settings out of range; nothing is changed.
     pub fn set(&self, bound: ReservoirBound, overload: Overload) -> Result<(), DamError> {
         validate(bound, overload)?;
-        self.lock().replace((bound, overload));
-        if let Some(wake) = self.0.wake.get() {
+        let before = self.lock().replace((bound, overload));
+        // Otherwise the dam has not looked since the last change, and will.
+        if before.is_none()
+            && let Some(wake) = self.0.wake.get()
+        {
             wake();
         }
         Ok(())
@@ -524,7 +528,7 @@ impl<M: Message> Dam<M> {
 impl<M: Message> Actor for Dam<M> {
     fn started(&mut self, cx: &mut Context<Self>) {
         let wake = Box::new(cx.waker_fn(Self::reconfigure));
-        // It is set already if the dam was restarted.
+        // A dam is started once.
         let _ = self.control.0.wake.set(wake);
         self.reconfigure(cx);
     }

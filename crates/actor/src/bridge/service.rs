@@ -291,6 +291,10 @@ impl<A: Receives<M>, M: Message> Future for ServiceFuture<A, M> {
     type Output = Result<A::Reply, AskError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(context)
+        let polled = self.0.poll(context);
+        if polled.is_ready() {
+            self.0.leave();
+        }
+        polled
     }
 }

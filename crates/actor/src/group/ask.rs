@@ -218,6 +218,11 @@ impl<A: Receives<M>, M: Message> LimitedAsk<A, M> {
         polled
     }
 
+    /// It is in flight no longer.
+    pub(crate) fn leave(&mut self) {
+        self.admitted = None;
+    }
+
     /// Whether the mailbox has accepted or refused the message.
     fn is_settled(&self) -> bool {
         matches!(&self.asking, Asking::Sent(asking) if asking.is_settled())
@@ -256,7 +261,7 @@ impl<A: Receives<M>, M: Message> Future for GroupAskFuture<'_, A, M> {
                 Poll::Ready(outcome) => {
                     this.delivery
                         .set_accepted(this.limited.is_settled() && !is_refusal(&outcome));
-                    this.limited.admitted = None;
+                    this.limited.leave();
                     return Poll::Ready(outcome);
                 }
                 Poll::Pending => {
