@@ -53,21 +53,29 @@ impl Last {
         self.host_bytes = parsed.host_bytes;
     }
 
-    /// The line that says how often it was repeated, if it was; the count is 0 then.
+    /// As [`Last::take_line`], as a batch.
     pub(crate) fn take(&mut self, source: &Arc<Source>, received_ns: u64) -> Option<Arc<Batch>> {
+        let mut text = Vec::new();
+        let line = self.take_line(source, &mut text)?;
+        batch_of(source, received_ns, line, text)
+    }
+
+    /// The line that says how often it was repeated, if it was; the count is 0 then. Its text is appended to `text`.
+    pub(crate) fn take_line(&mut self, source: &Source, text: &mut Vec<u8>) -> Option<Line> {
         let (priority, repeats) = (self.priority?, std::mem::take(&mut self.repeats));
         if repeats == 0 {
             return None;
         }
         // The repeated lines are those of the last one that was written.
         source.refuse(repeats, Shed::Repeated);
-        let mut text = self.text[..usize::from(self.host_bytes)].to_vec();
-        if !text.is_empty() {
+        let at = text.len();
+        text.extend_from_slice(&self.text[..usize::from(self.host_bytes)]);
+        if self.host_bytes > 0 {
             text.push(b' ');
         }
         let times = if repeats == 1 { "time" } else { "times" };
         text.extend_from_slice(format!("last message repeated {repeats} {times}").as_bytes());
-        own_batch(source, received_ns, priority, self.host_bytes, text)
+        Some(own_line(at, text, priority, self.host_bytes))
     }
 
     /// As [`Last::take`], if it was first repeated at `before_ns` or earlier.
@@ -107,17 +115,33 @@ pub(crate) fn own_batch(
     host_bytes: u8,
     text: Vec<u8>,
 ) -> Option<Arc<Batch>> {
-    let mut builder = BatchBuilder::new(Group::of(priority.severity()));
-    builder.push(Line {
-        at: 0,
-        bytes: u32::try_from(text.len()).expect("it is short"),
+    let line = own_line(0, &text, priority, host_bytes);
+    batch_of(source, received_ns, line, text)
+}
+
+fn batch_of(
+    source: &Arc<Source>,
+    received_ns: u64,
+    line: Line,
+    text: Vec<u8>,
+) -> Option<Arc<Batch>> {
+    let mut builder = BatchBuilder::new(Group::of(line.priority.severity()));
+    builder.push(line);
+    builder.build(source, received_ns, &Bytes::from(text), None)
+}
+
+/// A line that the server writes itself, from `at` to the end of the text.
+fn own_line(at: usize, text: &[u8], priority: Priority, host_bytes: u8) -> Line {
+    let short = |bytes: usize| u32::try_from(bytes).expect("it is short");
+    Line {
+        at: short(at),
+        bytes: short(text.len() - at),
         host_at: 0,
         host_bytes,
         priority,
         format: Format::Plain,
         marks: Marks::OWN,
-    });
-    builder.build(source, received_ns, &Bytes::from(text), None)
+    }
 }
 
 fn without_timestamp<'a>(line: &'a [u8], parsed: &Parsed) -> &'a [u8] {

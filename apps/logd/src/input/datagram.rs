@@ -38,6 +38,10 @@ use super::{Intake, received_now_ns};
 /// Reads that may be under way between a socket and its source.
 const READS: u32 = 4;
 
+/// Senders that are ended at once: each has at most one line and four counts of repeated lines, and an actor's outbox takes
+/// 1,024 messages.
+const ENDED_AT_ONCE: usize = 128;
+
 /// The settings of a datagram socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramConfig {
@@ -190,9 +194,12 @@ struct Part {
 }
 
 impl DatagramSource {
-    fn end_senders(&mut self) {
+    fn end_senders(&mut self, senders_max: usize) {
         let now_ns = received_now_ns();
-        while let Some((_, mut sender)) = self.senders.pop_lru() {
+        for _ in 0..senders_max {
+            let Some((_, mut sender)) = self.senders.pop_lru() else {
+                return;
+            };
             sender.intake.end(now_ns);
         }
     }
@@ -202,11 +209,11 @@ impl Actor for DatagramSource {
     const TELLS_EXPIRE: bool = false;
 
     fn stopped(&mut self, _: &mut Context<Self>) {
-        self.end_senders();
+        self.end_senders(usize::MAX);
     }
 }
 
-/// The socket has terminated: ends all senders, and stops when the dams have their lines.
+/// The socket has terminated: ends all senders, some at a time, and stops when the dams have their lines.
 pub(super) struct Finish;
 
 impl Handler<Finish> for DatagramSource {
@@ -214,8 +221,8 @@ impl Handler<Finish> for DatagramSource {
 
     fn handle(&mut self, _: Finish, cx: &mut Context<Self>) {
         let has_ended = self.senders.is_empty();
-        self.end_senders();
-        // The second one is handled when the outbox is empty.
+        self.end_senders(ENDED_AT_ONCE);
+        // The next one is handled when the outbox is empty.
         if has_ended || cx.actor_ref().try_tell(Finish).is_err() {
             cx.stop();
         }

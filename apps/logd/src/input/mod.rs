@@ -79,6 +79,9 @@ pub struct Intake {
 struct GroupIntake {
     config: GroupConfig,
     builder: BatchBuilder,
+    /// What the server itself says between the lines of a read: it follows the read in the text of the batch. So one read
+    /// makes one batch, however often its lines are repeated.
+    own: Vec<u8>,
     /// Lines that were considered for the sample.
     considered: u32,
     /// Batches that the source may evict, the oldest first. At most those that the dam holds, and some that are finished.
@@ -108,6 +111,7 @@ impl Intake {
         let group = |group| GroupIntake {
             config: config.groups[group as usize],
             builder: BatchBuilder::new(group),
+            own: Vec::new(),
             considered: 0,
             evictable: VecDeque::new(),
         };
@@ -228,9 +232,8 @@ impl Intake {
                     if is_whole && last.is_repeated(line, &parsed, received_ns) {
                         continue;
                     }
-                    if let Some(batch) = last.take(source.source(), received_ns) {
-                        sender.send(group);
-                        source.server().lanes().send(batch);
+                    if let Some(line) = last.take_line(source.source(), &mut group.own) {
+                        group.push_own(line, &sender.text);
                     }
                     last.set(line, &parsed);
                 }
@@ -271,6 +274,15 @@ impl Intake {
 }
 
 impl GroupIntake {
+    /// Adds a line whose range is one of `own`.
+    fn push_own(&mut self, line: Line, read: &[u8]) {
+        self.builder.push(Line {
+            // Far below 4 GiB, as a read is short, and has two lines for each own one.
+            at: line.at + read.len() as u32,
+            ..line
+        });
+    }
+
     /// Whether the line is in the sample; if not, it is counted as shed.
     fn is_sampled(&mut self, one_in: NonZeroU32, sender: &mut Sender<'_>) -> bool {
         let reason = match sender.pressure(self.builder.group(), self.config.reservoir) {
@@ -311,12 +323,18 @@ impl Sender<'_> {
     fn send(&mut self, group: &mut GroupIntake) {
         let GroupIntake {
             builder,
+            own,
             config,
             evictable,
             ..
         } = group;
         let source = self.source.source();
-        let built = builder.build(source, self.received_ns, &self.text, self.parts.next());
+        let text = if own.is_empty() {
+            self.text.clone()
+        } else {
+            [&self.text[..], &std::mem::take(own)].concat().into()
+        };
+        let built = builder.build(source, self.received_ns, &text, self.parts.next());
         let Some(batch) = built else { return };
         if config.policy == Policy::DropOldest {
             let is_finished =

@@ -227,6 +227,37 @@ fn coalesce_counts_repeated_lines_and_waits_with_others() {
 }
 
 #[test]
+fn a_read_of_many_repeated_lines_loses_none() {
+    const PAIRS: u64 = 8_192;
+    let sink = TestSink::default().shut();
+    let rig = Rig::start(config(&sink, Policy::Coalesce));
+    let mut client = rig.connect();
+    client
+        .write_all("a\na\nb\nb\n".repeat(PAIRS as usize).as_bytes())
+        .expect("it reads");
+    let source = source_of(&rig, &client);
+    drop(client);
+    eventually("the source waits", || source.held() > 0);
+    sink.open();
+    // Each line is written once, and a line says that it was repeated.
+    let lines = 4 * PAIRS;
+    eventually("all are taken", || source.taken() == lines);
+    eventually("nothing is held", || source.held() == 0);
+    assert_eq!(source.shed(Shed::Repeated), 2 * PAIRS);
+    let totals = rig.server.totals();
+    check_sums(&totals);
+    assert_eq!(totals.shed.iter().sum::<u64>(), 2 * PAIRS, "{totals:?}");
+    let texts = sink.texts();
+    let expected = ["a", "b"].map(|line| [line, "last message repeated 1 time"]);
+    assert!(
+        texts
+            .iter()
+            .eq(expected.as_flattened().iter().cycle().take(lines as usize))
+    );
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
 fn repeated_lines_are_reported_after_a_time() {
     let sink = TestSink::default();
     let mut config = config(&sink, Policy::Coalesce);
