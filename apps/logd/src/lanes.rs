@@ -125,7 +125,7 @@ impl Lanes {
         let Lane { dam, waits, .. } = &self.groups[batch.group() as usize];
         // Ordering: Relaxed, see `set`.
         if waits.load(Ordering::Relaxed) {
-            // Nothing else sheds it.
+            // After a reload to a dropping policy, batches that were queued before count as stopped.
             batch.set_reason(Shed::Stopped);
         }
         // A line belongs into the log even if nobody waits for it any more.

@@ -42,7 +42,7 @@ use crate::{
     frame::{Framer, Framing},
     parse::{self, Parsed},
     priority::Group,
-    repeats::Repeats,
+    repeats::{Last, Repeats},
     server::ServerHandle,
     source::{Shed, Source},
     sources::{Kinds, OpenSource},
@@ -167,22 +167,35 @@ impl Intake {
         }
     }
 
-    /// Takes over the settings of the groups that a reload has changed.
-    fn refresh(&mut self) {
+    /// Takes over the settings of the groups that a reload has changed, and ends what only the old policies need.
+    fn refresh(&mut self, received_ns: u64) {
         let server = self.source.server();
         let generation = server.generation();
         if generation != self.generation {
             self.generation = generation;
             let config = server.config();
-            for (group, config) in self.groups.iter_mut().zip(&config.groups) {
-                group.config = *config;
+            let mut repeats = self.source.repeats().map(Repeats::lock);
+            for (number, group) in self.groups.iter_mut().enumerate() {
+                group.config = config.groups[number];
+                if group.config.policy != Policy::DropOldest {
+                    group.evictable.clear();
+                }
+                if let Some(lasts) = &mut repeats
+                    && group.config.policy != Policy::Coalesce
+                {
+                    let batch = lasts[number].take(self.source.source(), received_ns);
+                    lasts[number] = Last::default();
+                    if let Some(batch) = batch {
+                        server.lanes().send(batch);
+                    }
+                }
             }
         }
     }
 
     /// Cuts bytes into lines, or takes the rest, and sends the lines. Whether a line is of a group that waits.
     fn take(&mut self, bytes: Option<Bytes>, received_ns: u64, parts: &mut Parts) -> bool {
-        self.refresh();
+        self.refresh(received_ns);
         let Self {
             source,
             framer,

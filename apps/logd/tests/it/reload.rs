@@ -6,10 +6,11 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixDatagram,
     path::Path,
+    time::Duration,
 };
 
 use freeboard_logd::{
-    Config, Group, GroupConfig, Operations, Policy, SourceBound, StartError,
+    Config, Framing, Group, GroupConfig, Intake, Operations, Policy, SourceBound, StartError,
     settings::{Settings, SettingsError},
 };
 
@@ -129,6 +130,58 @@ fn inputs_are_opened_and_closed_and_the_others_keep_their_clients() {
     assert!(!socket.exists(), "its socket is removed");
 }
 
+/// Changes the policy of all groups.
+fn set_policy(rig: &Rig, policy: Policy) {
+    let mut config = Config::clone(&rig.server.handle().config());
+    for group in &mut config.groups {
+        group.policy = policy;
+    }
+    rig.reload(config).unwrap();
+}
+
+#[test]
+fn after_a_reload_the_old_policy_sheds_nothing() {
+    let sink = TestSink::default().shut();
+    let mut config = Config::new(vec![sink.config()]);
+    config.source.lines = 100;
+    let rig = Rig::start(config);
+    set_policy(&rig, Policy::DropOldest);
+    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+    let mut feed = || intake.feed("<14>line\n".into(), 1, None).is_paused;
+    assert!((0..90).all(|_| !feed()));
+    set_policy(&rig, Policy::Wait);
+    // It waits from the hundredth line on.
+    assert_eq!((0..20).filter(|_| feed()).count(), 11);
+    drop(intake);
+    sink.open();
+    rig.wait_settled();
+    assert_eq!(sink.texts().len(), 110);
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn repeats_are_of_lines_since_the_reload() {
+    let sink = TestSink::default();
+    let mut config = Config::new(vec![sink.config()]);
+    for group in &mut config.groups {
+        group.policy = Policy::Coalesce;
+    }
+    config.repeat_time = Duration::from_secs(3_600);
+    let rig = Rig::start(config);
+    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+    let mut feed = |lines: &'static str| intake.feed(lines.into(), 1, None);
+    let _ = feed("a\na\n");
+    set_policy(&rig, Policy::Wait);
+    let _ = feed("b\nb\n");
+    set_policy(&rig, Policy::Coalesce);
+    let _ = feed("a\n");
+    drop(intake);
+    rig.wait_settled();
+    let expected = ["a", "last message repeated 1 time", "b", "b", "a"];
+    assert_eq!(sink.texts(), expected);
+    assert!(rig.stop().is_clean());
+}
+
 #[test]
 fn a_reload_that_fails_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -235,7 +288,7 @@ fn health_fails_while_lines_are_shed_or_a_reservoir_is_full() {
         group.policy = Policy::DropOldest;
         group.reservoir.messages = 2;
     }
-    config.summary_interval = std::time::Duration::from_millis(50);
+    config.summary_interval = Duration::from_millis(50);
     let rig = Rig::start(config);
     let settings = Settings::default();
     let operations = Operations::new(&rig.system, &rig.poller, rig.server.clone(), settings);
