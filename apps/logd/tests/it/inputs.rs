@@ -317,8 +317,10 @@ fn what_the_kernel_drops_is_counted_and_the_log_says_so() {
         }
         dropped() > 0
     });
+    // Both still grow, and the socket counts first.
+    let shed = dropped();
     let counted = rig.server.inputs()[0].datagrams().expect("of UDP");
-    assert!(counted.kernel_dropped >= dropped());
+    assert!(counted.kernel_dropped >= shed);
     assert!(rig.stop().is_clean());
     let is_it = |text: &String| text.contains("; udp: kernel ");
     assert!(sink.texts().iter().any(is_it));
