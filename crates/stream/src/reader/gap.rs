@@ -161,6 +161,8 @@ impl StreamReader {
                     self.cursor.next.previous = None;
                     break;
                 }
+                // Retention has removed it meanwhile.
+                Some(Err(error)) if error.is_not_found() => {}
                 // It is not of this stream, or its header is damaged.
                 None | Some(Err(ReadError::Damaged { .. })) => {
                     self.passed_over.insert(later);
@@ -184,7 +186,11 @@ impl StreamReader {
         for number in numbers {
             if let Some(Ok(header)) = self.header_of(*number)? {
                 let oldest = header.first_record;
-                let segment = self.open_segment(header)?;
+                let segment = match self.open_segment(header) {
+                    // Retention has removed it meanwhile.
+                    Err(error) if error.is_not_found() => continue,
+                    segment => segment?,
+                };
                 self.enter(segment);
                 return Ok(ReadError::Gone { wanted, oldest });
             }

@@ -292,10 +292,11 @@ fn what_retention_has_taken_is_gone_by_name() {
     assert!(matches!(opened, Err(ReadError::Gone { wanted: 1, .. })));
 }
 
-/// A disk whose second segment is removed just before it is opened again, after so many times.
+/// A disk of which a segment is removed just before it is opened again, after so many times.
 #[derive(Debug)]
 struct Vanishing {
     disk: SimulatedDisk,
+    segment: u64,
     left: AtomicU64,
 }
 
@@ -309,7 +310,7 @@ impl Storage for Vanishing {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
-        if name == segment_name(2) && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+        if name == segment_name(self.segment) && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.disk.remove(name)?;
         }
         self.disk.open(name, access)
@@ -335,6 +336,7 @@ impl Storage for Vanishing {
 /// A writer that closes the stream removes the file that it has prepared, also while a reader that follows checks it.
 #[test]
 fn a_reader_at_the_end_does_not_fail_when_the_prepared_file_goes() {
+    let mut removed = 0;
     for opened in 1..=8 {
         let disk = SimulatedDisk::new(SimulatedSettings::default());
         let stream = StreamOptions::new()
@@ -348,7 +350,11 @@ fn a_reader_at_the_end_does_not_fail_when_the_prepared_file_goes() {
         let disk = disk.kill();
         drop(stream);
         let left = AtomicU64::new(opened);
-        let storage = Arc::new(Vanishing { disk, left });
+        let storage = Arc::new(Vanishing {
+            disk: disk.clone(),
+            segment: 2,
+            left,
+        });
         let mut reader = ReaderOptions::new().open_on(storage).unwrap();
         assert_eq!(reader.next_record().unwrap().map(checked), Some(1));
         for _ in 0..3 {
@@ -356,7 +362,57 @@ fn a_reader_at_the_end_does_not_fail_when_the_prepared_file_goes() {
             let next = next.unwrap_or_else(|error| panic!("opening {opened}: {error}"));
             assert!(next.is_none());
         }
+        removed += usize::from(!disk.list().unwrap().contains(&segment_name(2)));
     }
+    assert!(removed >= 2, "the file was removed {removed} times");
+}
+
+/// Retention removes segments 1 and 2 while the reader is in the first, and the third at any time while the reader looks
+/// for the oldest.
+#[test]
+fn a_reader_behind_retention_does_not_fail_when_the_next_segment_goes_too() {
+    let mut skipped = 0;
+    for opened in 1..=6 {
+        let disk = SimulatedDisk::new(SimulatedSettings::default());
+        let stream = StreamOptions::new()
+            .segment_bytes(64 << 10)
+            .open_on(Arc::new(disk.clone()))
+            .unwrap();
+        for sequence in 1..=2_000 {
+            let ticket = stream.append(&payload(sequence)).unwrap();
+            if sequence % 50 == 0 {
+                ticket.wait().unwrap();
+            }
+        }
+        stream.close().unwrap();
+        assert!(disk.list().unwrap().contains(&segment_name(4)));
+        let storage = Arc::new(Vanishing {
+            disk: disk.clone(),
+            segment: 3,
+            left: AtomicU64::new(opened),
+        });
+        let mut reader = ReaderOptions::new().open_on(storage).unwrap();
+        let mut last = checked(reader.next_record().unwrap().unwrap());
+        for removed in [1, 2] {
+            disk.remove(&segment_name(removed)).unwrap();
+        }
+        let mut goes = 0;
+        loop {
+            match reader.next_record() {
+                Ok(Some(record)) => last = checked(record),
+                Ok(None) => break,
+                Err(ReadError::Gone { wanted, oldest }) => {
+                    assert_eq!(wanted, last + 1);
+                    assert!(oldest > wanted);
+                    goes += 1;
+                }
+                Err(error) => panic!("opening {opened}: {error}"),
+            }
+        }
+        assert_eq!((last, goes), (2_000, 1), "opening {opened}");
+        skipped += usize::from(!disk.list().unwrap().contains(&segment_name(3)));
+    }
+    assert!(skipped >= 2, "the segment was removed {skipped} times");
 }
 
 proptest! {
