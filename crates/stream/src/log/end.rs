@@ -164,6 +164,11 @@ impl LogEnd {
         self.next_segment
     }
 
+    /// The length of the active segment's file; 0 without one.
+    pub(crate) fn active_bytes(&self) -> u64 {
+        self.active.as_ref().map_or(0, |active| active.bytes)
+    }
+
     /// The sequence of the last record that was sealed; 0 for none.
     pub(crate) fn last_record(&self) -> u64 {
         self.next_record - 1

@@ -286,13 +286,15 @@ impl Shared {
             let mut header = None;
             if log.must_roll(&first.body) {
                 let needed = ALIGNMENT as u64 + chunk_bytes(first.body.bytes() as u32);
-                let prepared = match self.segment_pool.take(log.next_segment(), needed) {
+                let taken = self
+                    .segment_pool
+                    .take(log.next_segment(), needed, &mut |it| self.troubled(it));
+                let prepared = match taken {
                     Ok(prepared) => prepared,
                     Err(error) => return (writes, Some(error)),
                 };
                 let (buffer, finished) = log.roll(prepared, now);
-                self.segment_pool
-                    .rolled(finished, log.next_segment(), log.mark_sealer());
+                self.segment_pool.rolled(finished, &log);
                 header = Some(buffer);
             }
             writes.push(Write::seal(&mut log, pages, header, durable, now));
@@ -497,7 +499,7 @@ impl Shared {
         });
     }
 
-    /// The thread of the segment pool has met a failure.
+    /// The segment pool has met a failure.
     pub(super) fn troubled(&self, trouble: Trouble) {
         match trouble {
             Trouble::Sync(error) => self.sync_failed(&error),

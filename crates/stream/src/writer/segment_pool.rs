@@ -17,7 +17,7 @@ use std::{
 use crate::{
     format::segment_name,
     index::{index_name, rebuild_index},
-    log::{Finished, Prepared, prepare, spare_name, write_mark},
+    log::{Finished, LogEnd, Prepared, prepare, spare_name, write_mark},
     seal::MarkSealer,
     storage::{Access, Storage, StorageFile},
 };
@@ -88,6 +88,8 @@ struct Retired {
 #[derive(Default)]
 struct State {
     finished: VecDeque<Finished>,
+    /// The length of the active segment's file.
+    active_bytes: u64,
     /// The number of a retired file that waits to be used again. Its content is stale.
     spare: Option<u64>,
     /// The segment that must be prepared.
@@ -169,22 +171,46 @@ impl SegmentPool {
 
     /// The file of segment `number`, of `bytes` bytes at least. Waits for it if it is being prepared, and prepares it
     /// here if it is not. If the disk is full, it removes what retention would remove once this segment is begun.
-    pub(super) fn take(&self, number: u64, bytes: u64) -> io::Result<Prepared> {
+    /// `trouble` is told if that fails.
+    pub(super) fn take(
+        &self,
+        number: u64,
+        bytes: u64,
+        trouble: &mut dyn FnMut(Trouble),
+    ) -> io::Result<Prepared> {
+        let more = self.segment_bytes.max(bytes);
         loop {
             match self.take_once(number, bytes) {
-                Err(error)
-                    if error.kind() == io::ErrorKind::StorageFull
-                        && self.make_space(self.segment_bytes) => {}
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                    match self.make_space(more) {
+                        Ok(true) => {}
+                        Ok(false) => return Err(error),
+                        Err(found) => {
+                            trouble(found);
+                            return Err(error);
+                        }
+                    }
+                }
                 result => return result,
             }
         }
     }
 
     /// Removes the oldest segment if retention would once `more` bytes are added. Returns whether it did. The first file
-    /// that it removes is kept to be used again.
-    fn make_space(&self, more: u64) -> bool {
-        let state = self.wait_idle();
-        self.retire_due(&state, more) && self.make_ready(state, true).is_none()
+    /// that it removes is kept to be used again, unless a prepared one must only grow: that one gets its space.
+    fn make_space(&self, more: u64) -> Result<bool, Trouble> {
+        let mut state = self.wait_idle();
+        if state.prepared.is_some()
+            && let Some(spare) = state.spare.take()
+        {
+            drop(state);
+            let removed = self.storage.remove(&spare_name(spare));
+            return removed.map(|()| true).map_err(Trouble::Retire);
+        }
+        if !self.retire_due(&state, more) {
+            return Ok(false);
+        }
+        self.make_ready(state, true).map_or(Ok(true), Err)
     }
 
     fn take_once(&self, number: u64, bytes: u64) -> io::Result<Prepared> {
@@ -206,22 +232,28 @@ impl SegmentPool {
             }
         };
         if prepared.bytes < bytes {
-            prepared.file.file().resize(bytes)?;
-            prepared.file.file().sync()?;
+            let file = prepared.file.file();
+            if let Err(error) = file.resize(bytes).and_then(|()| file.sync()) {
+                // It is used again: its space would be missing for another one.
+                self.lock().prepared = Some(prepared);
+                return Err(error);
+            }
             prepared.bytes = bytes;
         }
         Ok(prepared)
     }
 
-    /// A segment was begun: another one is finished thereby, and `next` must be prepared.
-    pub(super) fn rolled(&self, finished: Option<Finished>, next: u64, sealer: MarkSealer) {
+    /// A segment of `log` was begun: another one is finished thereby, and the next must be prepared.
+    pub(super) fn rolled(&self, finished: Option<Finished>, log: &LogEnd) {
+        let sealer = Arc::new(log.mark_sealer());
         let mut state = self.lock();
-        state.sealer = Some(Arc::new(sealer));
+        state.sealer = Some(sealer);
+        state.active_bytes = log.active_bytes();
         if let Some(finished) = finished {
             state.finished.push_back(finished);
             state.unindexed.push(finished.number);
         }
-        state.wanted = Some(next);
+        state.wanted = Some(log.next_segment());
         state.is_stuck = false;
         drop(state);
         self.changed.notify_all();
@@ -321,6 +353,7 @@ impl SegmentPool {
     pub(super) fn restart(&self, finished: VecDeque<Finished>) {
         let mut state = self.wait_idle();
         state.finished = finished;
+        state.active_bytes = 0;
         state.spare = None;
         state.failure = None;
         state.is_stuck = false;
@@ -483,7 +516,9 @@ impl SegmentPool {
         if oldest.last_record >= self.durable().min(marked) {
             return false;
         }
-        let bytes = state.bytes() + self.segment_bytes + more;
+        // A segment of one large record is longer than others. A new stream's first one is not begun yet.
+        let active = self.segment_bytes.max(state.active_bytes);
+        let bytes = state.bytes() + active + more;
         let is_too_much = self.retention.bytes.is_some_and(|limit| bytes > limit);
         let is_too_old = self.retention.age.is_some_and(|age| {
             let now_ns = time_ns();

@@ -177,7 +177,7 @@ fn start(
             _ => {}
         }
     }
-    segment_pool.rolled(None, log.next_segment(), log.mark_sealer());
+    segment_pool.rolled(None, &log);
     let consumers = Consumers::new(stream, positions, &segment_pool);
     let epoch = if options.rolls_back {
         recovered.epoch

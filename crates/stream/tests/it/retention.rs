@@ -232,10 +232,14 @@ fn retention_needs_no_room_on_a_full_disk() {
 /// As [`fill`], and fails if a record waits for space in vain.
 fn fill_in_time(stream: &StreamWriter, segments: u64) {
     for _ in 0..segments * 6 {
-        let mut ticket = stream.append(&[9; 10_000]).unwrap();
-        let outcome = ticket.wait_timeout(Duration::from_secs(60));
-        outcome.expect("there is space").unwrap();
+        append_in_time(stream, 10_000);
     }
+}
+
+fn append_in_time(stream: &StreamWriter, bytes: usize) {
+    let mut ticket = stream.append(&vec![9; bytes]).unwrap();
+    let outcome = ticket.wait_timeout(Duration::from_secs(60));
+    outcome.expect("there is space").unwrap();
 }
 
 /// The bytes of all files.
@@ -263,6 +267,26 @@ fn a_full_disk_loses_the_segments_that_retention_would_remove_next() {
         .open_on(Arc::new(disk.clone()))
         .unwrap();
     fill_in_time(&stream, 4);
+    stream.close().unwrap();
+    let report = verify(&disk, None, &VerifyOptions::default(), &mut |_| {}).unwrap();
+    assert!(report.is_whole(), "{:?}", report.damages);
+}
+
+/// A record of one and a half segments gets a segment of its own, which is longer than others.
+#[test]
+fn a_large_record_finds_space_on_a_full_disk() {
+    let disk = SimulatedDisk::new(SimulatedSettings {
+        capacity_bytes: Some(4 * SEGMENT_BYTES + (32 << 10)),
+        ..SimulatedSettings::default()
+    });
+    let stream = options(segments(4))
+        .open_on(Arc::new(disk.clone()))
+        .unwrap();
+    for _ in 0..4 {
+        fill_in_time(&stream, 8);
+        append_in_time(&stream, SEGMENT_BYTES as usize * 3 / 2);
+        append_in_time(&stream, SEGMENT_BYTES as usize * 3 / 2);
+    }
     stream.close().unwrap();
     let report = verify(&disk, None, &VerifyOptions::default(), &mut |_| {}).unwrap();
     assert!(report.is_whole(), "{:?}", report.damages);
