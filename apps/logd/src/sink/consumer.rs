@@ -233,6 +233,11 @@ impl Acks {
         self.working.is_empty()
     }
 
+    /// The parts behind the position that were handed out, finished or not.
+    pub(super) fn at_work(&self) -> usize {
+        self.working.len()
+    }
+
     /// Shows how many records are behind the position.
     pub(super) fn show(&self) {
         self.gauge.show_spooled(self.stream.sequences().accepted);

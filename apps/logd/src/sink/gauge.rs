@@ -13,6 +13,9 @@ use freeboard::meter::{Counter, now_ns};
 
 use super::SinkError;
 
+/// A failure is logged at most this often: the log may come back as lines of this server.
+const TELL_EVERY_NS: u64 = 10_000_000_000;
+
 /// The state of a sink, as any thread may read it.
 #[derive(Debug, Default)]
 pub struct SinkGauge {
@@ -24,6 +27,9 @@ pub struct SinkGauge {
     panics: Counter,
     /// When the attempts began to fail, on the process's clock; 0 if the last one succeeded.
     failing_since_ns: AtomicU64,
+    /// When its failure was last logged, and whether its recovery is to be.
+    told_at_ns: AtomicU64,
+    is_told: AtomicBool,
     /// When the call that runs began; 0 between calls.
     called_at_ns: AtomicU64,
     lost: Counter,
@@ -152,7 +158,13 @@ impl SinkGauge {
             .unwrap_or_else(PoisonError::into_inner) = text;
         let now = now_ns();
         let since = &self.failing_since_ns;
-        let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        let begun = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        let told_at = self.told_at_ns.load(Ordering::Relaxed);
+        if begun.is_ok() && (told_at == 0 || now.saturating_sub(told_at) >= TELL_EVERY_NS) {
+            self.told_at_ns.store(now, Ordering::Relaxed);
+            self.is_told.store(true, Ordering::Relaxed);
+            tracing::warn!("the sink {} fails: {error}", self.name);
+        }
     }
 
     pub(super) fn panicked(&self) {
@@ -169,6 +181,9 @@ impl SinkGauge {
     pub(super) fn recover(&self) {
         if self.failing_since_ns.load(Ordering::Relaxed) != 0 && !self.is_dead() {
             self.failing_since_ns.store(0, Ordering::Relaxed);
+            if self.is_told.swap(false, Ordering::Relaxed) {
+                tracing::warn!("the sink {} works again", self.name);
+            }
         }
     }
 

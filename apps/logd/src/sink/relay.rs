@@ -44,6 +44,9 @@ use crate::record::{BATCH_CONTENT_TYPE, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEAD
 /// How long a sender without records waits until it looks for new ones.
 const IDLE: Duration = Duration::from_millis(20);
 
+/// Requests, for each sender, that may be finished or on their way behind one that is not: the position is that close.
+const AHEAD_MAX: usize = 4;
+
 /// How long [`Relay::stop`] waits for requests that are on their way.
 const STOP: Duration = Duration::from_secs(1);
 
@@ -180,6 +183,8 @@ struct Stopping {
     is_wanted: bool,
     /// Senders that have not ended.
     running: usize,
+    /// Requests that were answered with 200: the other server is there again.
+    answered: u64,
 }
 
 /// What the next request is made of.
@@ -214,6 +219,17 @@ impl Shared {
         wait.unwrap_or_else(PoisonError::into_inner).0.is_wanted
     }
 
+    /// As [`Shared::pause`], until a request of another sender succeeds: one that still paused would hold the position while
+    /// the others send all that is behind it.
+    fn pause_after_failure(&self, time: Duration) -> bool {
+        let stopping = lock(&self.stopping);
+        let before = stopping.answered;
+        let wait = self.stopped.wait_timeout_while(stopping, time, |stopping| {
+            !stopping.is_wanted && stopping.answered == before
+        });
+        wait.unwrap_or_else(PoisonError::into_inner).0.is_wanted
+    }
+
     /// The work of one sender.
     fn send(&self, number: u32) {
         while let Some((chunk, stream_id)) = self.next() {
@@ -226,10 +242,12 @@ impl Shared {
                 let jitter_ppm = 1_000_000 / senders * number;
                 let delay_ns = self.config.backoff.delay_jittered_ns(attempt, jitter_ppm);
                 attempt = attempt.saturating_add(1);
-                if self.pause(Duration::from_nanos(delay_ns)) {
+                if self.pause_after_failure(Duration::from_nanos(delay_ns)) {
                     return;
                 }
             }
+            lock(&self.stopping).answered += 1;
+            self.stopped.notify_all();
             lock(&self.acks).finish(chunk.last);
             let (lines, bytes) = (chunk.records(), chunk.body.len() as u64);
             self.config.gauge.take(lines, bytes);
@@ -241,6 +259,10 @@ impl Shared {
         let mut source = lock(&self.source);
         let mut pause = Duration::ZERO;
         while !self.pause(pause) {
+            if lock(&self.acks).at_work() >= AHEAD_MAX * self.config.requests_max.get() {
+                pause = IDLE;
+                continue;
+            }
             match self.read(&mut source) {
                 Ok(Some(found)) => {
                     source.failures = 0;
