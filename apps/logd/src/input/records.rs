@@ -28,14 +28,22 @@ use super::{
 /// The most sources of one request that are open at once.
 const SOURCES_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
+/// Batches that are sent before the connection lets other actors run, and its outbox become empty: records of many sources or
+/// times make many, and an outbox takes 1,024.
+const SENT_AT_ONCE: usize = 256;
+
 /// Takes a body of records.
 pub(super) struct Records {
     server: ServerHandle,
     resume: Resume,
     outcome: Arc<Outcome>,
     sources: LruCache<Box<str>, OpenSource>,
-    /// The record that is not complete: at most the longest one.
-    rest: BytesMut,
+    /// The record that is not complete: at most the longest one. While `is_more`, what is left of the piece.
+    rest: Bytes,
+    /// Batches that were sent since the last pause.
+    sent: usize,
+    /// Whether it has paused within `rest`.
+    is_more: bool,
 }
 
 /// The records of one source and one time of receipt.
@@ -52,7 +60,9 @@ impl Records {
             resume,
             outcome,
             sources: LruCache::new(SOURCES_MAX),
-            rest: BytesMut::new(),
+            rest: Bytes::new(),
+            sent: 0,
+            is_more: false,
         }
     }
 
@@ -69,19 +79,25 @@ impl Records {
             let done = (!builder.is_empty()).then(|| Outcome::done(&self.outcome));
             if let Some(batch) = builder.build(source, run.received_ns, text, done) {
                 self.server.lanes().send(batch);
+                self.sent += 1;
             }
         }
         source.room().pauses()
     }
 
-    /// Takes the whole records of `text`. Where the rest begins, and whether a source is at its bound.
+    /// Takes whole records of `text`, until it pauses. Where the rest begins, and whether a source is at its bound.
     fn take(&mut self, text: &Bytes) -> Result<(usize, bool), (StatusCode, String)> {
         let bytes_max =
             RECORD_HEAD_BYTES + SOURCE_NAME_BYTES_MAX + self.server.config().line_bytes_max;
         let (mut at, mut is_full, mut is_at_work) = (0, false, false);
         let mut current: Option<Run<'_>> = None;
         let mut kinds = Kinds::default();
+        self.is_more = false;
         while let Some(length) = text[at..].first_chunk::<BATCH_HEAD_BYTES>() {
+            self.is_more = self.sent >= SENT_AT_ONCE;
+            if self.is_more {
+                break;
+            }
             let length = u32::from_le_bytes(*length) as usize;
             if length > bytes_max {
                 let text = format!("a record has {length} bytes, the limit is {bytes_max}");
@@ -142,18 +158,18 @@ impl Records {
     }
 }
 
-impl BodySink for Records {
-    fn piece(&mut self, piece: Bytes) -> BodyFlow {
-        let text = if self.rest.is_empty() {
-            piece
-        } else {
-            self.rest.extend_from_slice(&piece);
-            std::mem::take(&mut self.rest).freeze()
-        };
-        match self.take(&text) {
+impl Records {
+    fn advance(&mut self, text: &Bytes) -> BodyFlow {
+        match self.take(text) {
             Ok((at, is_full)) => {
-                self.rest = BytesMut::from(&text[at..]);
-                if is_full {
+                self.rest = if self.is_more {
+                    self.resume.resume();
+                    text.slice(at..)
+                } else {
+                    // Without the rest of the piece.
+                    Bytes::copy_from_slice(&text[at..])
+                };
+                if is_full || self.is_more {
                     BodyFlow::Wait
                 } else {
                     BodyFlow::Continue
@@ -162,8 +178,35 @@ impl BodySink for Records {
             Err((status, text)) => BodyFlow::Respond(refusal(status, text)),
         }
     }
+}
 
-    fn end(self: Box<Self>, reply: Reply) {
+impl BodySink for Records {
+    fn piece(&mut self, piece: Bytes) -> BodyFlow {
+        if self.rest.is_empty() {
+            return self.advance(&piece);
+        }
+        let mut text = BytesMut::from(&self.rest[..]);
+        text.extend_from_slice(&piece);
+        self.advance(&text.freeze())
+    }
+
+    fn resumed(&mut self) -> BodyFlow {
+        self.sent = 0;
+        if self.is_more {
+            let text = std::mem::take(&mut self.rest);
+            self.advance(&text)
+        } else {
+            BodyFlow::Continue
+        }
+    }
+
+    fn end(mut self: Box<Self>, reply: Reply) {
+        // Of a packed body, the decoder may have had some bytes more.
+        while self.is_more {
+            if let BodyFlow::Respond(response) = self.resumed() {
+                return reply.send(response);
+            }
+        }
         if self.rest.is_empty() {
             self.outcome.set_reply(reply);
         } else {

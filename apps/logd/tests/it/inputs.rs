@@ -642,6 +642,59 @@ fn check_long_body(request: impl Fn(&str) -> Vec<u8> + Sync) {
 }
 
 #[test]
+fn records_of_many_times_wait_for_the_sinks() {
+    const RECORDS: u64 = 20_000;
+    let mut body = Vec::new();
+    for number in 0..RECORDS {
+        let record = LogRecord {
+            received_ns: number,
+            priority: Priority::from_number(14).expect("in range"),
+            format: Format::Plain,
+            marks: Marks::none(),
+            source: "it",
+            host_at: 0,
+            host_bytes: 0,
+            text: b"x",
+        };
+        let mut encoded = Vec::new();
+        record.encode(&mut encoded);
+        encode_batch(&encoded, &mut body);
+    }
+    for is_packed in [false, true] {
+        let sink = TestSink::default().shut();
+        let mut config = Config {
+            inputs: vec![http(64 << 20)],
+            ..Config::new(vec![sink.config()])
+        };
+        for group in &mut config.groups {
+            group.policy = Policy::Wait;
+            group.reservoir.messages = 10;
+        }
+        let rig = Rig::start(config);
+        let (coding, body) = if is_packed {
+            ("Content-Encoding: gzip\r\n", gzip(&body))
+        } else {
+            ("", body.clone())
+        };
+        let kind = format!("Content-Type: {BATCH_CONTENT_TYPE}\r\n{coding}Connection: close");
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: x\r\n{kind}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        std::thread::scope(|scope| {
+            let request = [head.as_bytes(), &body].concat();
+            let answer = scope.spawn(|| exchange(&rig, &{ request }));
+            rig.wait_accepted(100);
+            sink.open();
+            let answer = answer.join().expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        });
+        assert!(rig.stop().is_clean());
+        assert_eq!(sink.lines().len() as u64, RECORDS);
+    }
+}
+
+#[test]
 fn relayed_records_keep_source_priority_and_time() {
     let directory = tempfile::tempdir().expect("a directory");
     let rig = Rig::start(Config {
