@@ -83,8 +83,9 @@ fn main() -> Result<()> {
     let (done, closed) = mpsc::channel();
     thread::spawn(move || done.send(Arc::into_inner(store).map_or(Ok(()), Kvs::close)));
     let closed = closed.recv_timeout(SHUTDOWN_TIME);
-    closed
-        .context("not all changes could be written in time; none of the others was answered")??;
+    closed.context(
+        "not all changes could be written in time; clients got no reply to the missing ones",
+    )??;
     system.shutdown(SHUTDOWN_TIME);
     Ok(())
 }

@@ -150,7 +150,14 @@ async fn connection(socket: &mut TcpStream, store: &Kvs) -> io::Result<()> {
 }
 
 async fn send(socket: &mut TcpStream, output: &mut Vec<u8>) -> io::Result<()> {
-    timeout(WRITE_TIME_MAX, socket.write_all(output)).await??;
+    let mut left = &output[..];
+    while !left.is_empty() {
+        let count = timeout(WRITE_TIME_MAX, socket.write(left)).await??;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        left = &left[count..];
+    }
     output.clear();
     output.shrink_to(2 * OUTPUT_BYTES);
     Ok(())
