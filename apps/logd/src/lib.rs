@@ -55,7 +55,7 @@ pub use record::{
     BATCH_CONTENT_TYPE, BATCH_HEAD_BYTES, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEADER, LogRecord,
     RecordError, SOURCE_NAME_BYTES_MAX, decode_batch, encode_batch,
 };
-pub use server::{Server, ServerHandle, StartError, StopReport};
+pub use server::{Reloaded, Server, ServerHandle, StartError, StopReport};
 pub use sink::{
     FileSinkConfig, Keep, OpenSink, PANICS_MAX, Period, RelayConfig, RelayUrlError, Rotation, Sink,
     SinkConfig, SinkError, SinkGauge, SpillConfig, SpoolConfig, SpoolFull, StdoutForm,

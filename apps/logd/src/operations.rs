@@ -133,15 +133,18 @@ impl Operations {
     fn apply(&self, settings: Settings) -> Result<(Settings, String), String> {
         let config = settings.config().map_err(|error| error.to_string())?;
         let reloaded = self.server.reload(&self.system, &self.poller, config);
+        let reloaded = reloaded.map_err(|error| error.to_string())?;
         let mut restarts = self.started.restarts(&settings);
-        restarts.extend(reloaded.map_err(|error| error.to_string())?);
-        let text = match restarts.as_slice() {
-            [] => "settings reloaded".to_owned(),
-            changed => {
-                let changed = changed.join(", ");
-                format!("settings reloaded; what has changed here needs a restart: {changed}")
-            }
-        };
+        restarts.extend(reloaded.restarts);
+        let mut text = "settings reloaded".to_owned();
+        if !restarts.is_empty() {
+            let changed = restarts.join(", ");
+            text += &format!("; what has changed here needs a restart: {changed}");
+        }
+        if reloaded.inputs_cut > 0 {
+            let cut = reloaded.inputs_cut;
+            text += &format!("; removed inputs that were not read to the end: {cut}");
+        }
         Ok((settings, text))
     }
 

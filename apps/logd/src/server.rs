@@ -49,6 +49,9 @@ pub enum StartError {
     /// An actor could not be spawned.
     #[error("{0}")]
     Spawn(#[from] SpawnError),
+    /// A reload came after [`Server::stop`].
+    #[error("the server has stopped")]
+    Stopped,
 }
 
 /// What all parts share.
@@ -115,7 +118,7 @@ impl ServerHandle {
 /// How a server has stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopReport {
-    /// Sources that did not end in time.
+    /// Sources that did not end in time, and datagram sockets that were not read to the end.
     pub sources_cut: usize,
     /// Whether the dams, the writer and the sinks were empty in time.
     pub is_drained: bool,
@@ -131,6 +134,15 @@ impl StopReport {
     }
 }
 
+/// What a reload has left undone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// The inputs that need a restart, because settings of theirs have changed that a reload cannot change.
+    pub restarts: Vec<String>,
+    /// Removed datagram sockets that were not read to the end in time.
+    pub inputs_cut: usize,
+}
+
 /// An input and its settings.
 type OpenInput = (InputConfig, Arc<Input>);
 
@@ -140,6 +152,8 @@ const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// A log server that runs.
 pub struct Server {
     handle: ServerHandle,
+    /// Whether it has stopped. Reload and stop hold it, so that neither sees the other half done.
+    lifecycle: Mutex<bool>,
     inputs: Mutex<Vec<OpenInput>>,
     reporter: ActorRef<Reporter>,
     writer: ActorRef<Writer>,
@@ -184,6 +198,7 @@ impl Server {
         let reporter = system.spawn_once(reporter, Reporter::new(&handle))?;
         let server = Self {
             handle,
+            lifecycle: Mutex::default(),
             inputs: Mutex::default(),
             reporter,
             writer,
@@ -197,6 +212,10 @@ impl Server {
             }
         }
         Ok(server)
+    }
+
+    fn lock_lifecycle(&self) -> MutexGuard<'_, bool> {
+        (self.lifecycle.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_inputs(&self) -> MutexGuard<'_, Vec<OpenInput>> {
@@ -227,8 +246,7 @@ impl Server {
     /// certificates; inputs are opened and closed. Connections stay open, but for those of a closed input, from which
     /// everything that has arrived is read. Sinks stay as they are.
     ///
-    /// Returns the inputs that need a restart, because other settings of theirs have changed. It blocks the thread, so it
-    /// must not be called in a handler.
+    /// It blocks the thread, so it must not be called in a handler.
     ///
     /// # Errors
     /// [`StartError`]; then nothing was changed.
@@ -237,24 +255,31 @@ impl Server {
         system: &System,
         poller: &Poller,
         config: Config,
-    ) -> Result<Vec<String>, StartError> {
+    ) -> Result<Reloaded, StartError> {
+        let has_stopped = self.lock_lifecycle();
+        if *has_stopped {
+            return Err(StartError::Stopped);
+        }
         // All that can fail comes first.
         config.validate().map_err(StartError::Config)?;
-        let current = self.lock_inputs().clone();
+        // In the end, those that are closed.
+        let mut current = self.lock_inputs().clone();
         let mut kept: Vec<(OpenInput, Option<Prepared>)> = Vec::new();
         let (mut new, mut restarts) = (Vec::new(), Vec::new());
         for wanted in config.all_inputs() {
-            let found = current.iter().find(|(it, _)| it.is_at_place_of(&wanted));
-            let Some((before, input)) = found else {
+            // Several may have port 0: each is found once.
+            let found = (current.iter()).position(|(it, _)| it.is_at_place_of(&wanted));
+            let Some(found) = found else {
                 new.push(wanted);
                 continue;
             };
+            let (before, input) = current.remove(found);
             let prepared = input.prepare(&wanted)?;
             if before.is_reloadable_to(&wanted) {
-                kept.push(((wanted, input.clone()), prepared));
+                kept.push(((wanted, input), prepared));
             } else {
                 restarts.push(input.to_string());
-                kept.push(((before.clone(), input.clone()), prepared));
+                kept.push(((before, input), prepared));
             }
         }
         let opened = self.open_inputs(system, poller, new)?;
@@ -270,11 +295,12 @@ impl Server {
             inputs.push((config, input));
         }
         inputs.extend(opened);
-        let mut closed = current;
-        closed.retain(|(_, input)| !inputs.iter().any(|(_, kept)| Arc::ptr_eq(kept, input)));
         *self.lock_inputs() = inputs;
-        close(&closed, Instant::now() + CLOSE_TIME);
-        Ok(restarts)
+        let inputs_cut = close(&current, Instant::now() + CLOSE_TIME);
+        Ok(Reloaded {
+            restarts,
+            inputs_cut,
+        })
     }
 
     /// Writes a line of the server's own into the log, with facility syslog. It does not wait: while the dam of the group
@@ -371,16 +397,19 @@ impl Server {
         self.handle.lanes().gauge(group).clone()
     }
 
-    /// Stops in order, and waits for up to `timeout`: reads what has arrived, closes the inputs, lets dams, writer and sinks take everything that was
-    /// accepted, and closes the sinks. It blocks the thread, so it must not be called in a handler.
+    /// Stops in order, and waits for up to `timeout`: reads what has arrived, closes the inputs, lets dams, writer and
+    /// sinks take everything that was accepted, and closes the sinks. A reload that runs ends first, and none follows. It
+    /// blocks the thread, so it must not be called in a handler.
     pub fn stop(&self, timeout: Duration) -> StopReport {
+        let mut has_stopped = self.lock_lifecycle();
+        *has_stopped = true;
         let deadline = Instant::now() + timeout;
         // Clients that go on sending leave time for the lines of all.
         let inputs_deadline = deadline - timeout / 2;
-        close(&self.lock_inputs().clone(), inputs_deadline);
+        let inputs_cut = close(&self.lock_inputs().clone(), inputs_deadline);
         // It has terminated already if the server was stopped before.
         let _ = self.reporter.tell(Finish::FIRST);
-        let sources_cut = self.handle.sources().wait_until_closed(inputs_deadline);
+        let sources_cut = inputs_cut + self.handle.sources().wait_until_closed(inputs_deadline);
         let mut is_drained = self.handle.lanes().stop(deadline);
         self.writer.stop_gracefully();
         if self.writer.wait_ended_until(deadline).is_none() {
@@ -408,11 +437,10 @@ impl Server {
     }
 }
 
-fn close(inputs: &[OpenInput], deadline: Instant) {
+/// Returns how many were cut off at the deadline.
+fn close(inputs: &[OpenInput], deadline: Instant) -> usize {
     for (_, input) in inputs {
         input.begin_stop();
     }
-    for (_, input) in inputs {
-        input.stop(deadline);
-    }
+    inputs.iter().map(|(_, input)| input.stop(deadline)).sum()
 }

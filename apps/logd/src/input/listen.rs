@@ -1,4 +1,4 @@
-//! The inputs of a server besides plain TCP: what is listened on, and how it stops.
+//! The inputs of a server: what is listened on, and how it stops.
 
 use std::{
     fmt,
@@ -319,33 +319,38 @@ impl Input {
         }
     }
 
-    /// Waits until everything that has arrived is with the dams. HTTP requests get their answers first.
-    pub(crate) fn stop(&self, deadline: Instant) {
+    /// Waits until everything that has arrived is with the dams. HTTP requests get their answers first. Returns the
+    /// number of datagram sockets that were cut off at the deadline; connections go on, and their sources stay open.
+    pub(crate) fn stop(&self, deadline: Instant) -> usize {
         let left = deadline.saturating_duration_since(Instant::now());
         match &self.0 {
-            Open::Udp(socket, owner) => stop_datagrams(socket, owner, deadline),
-            Open::UnixDatagram(socket, owner) => stop_datagrams(socket, owner, deadline),
+            Open::Udp(socket, owner) => return stop_datagrams(socket, owner, deadline),
+            Open::UnixDatagram(socket, owner) => return stop_datagrams(socket, owner, deadline),
             Open::Tcp(listener) => drop(listener.drain(left)),
             Open::UnixStream(listener) => drop(listener.drain(left)),
             #[cfg(feature = "tls")]
             Open::Tls(listener, _) => drop(listener.drain(left)),
             Open::Http(server) => drop(server.drain(left)),
         }
+        0
     }
 }
 
-/// The socket drains.
+/// The socket drains. Returns 1 if it was cut off, else 0.
 fn stop_datagrams<A>(
     socket: &DatagramSocket<A>,
     owner: &ActorRef<DatagramSource>,
     deadline: Instant,
-) {
-    if socket.actor().wait_ended_until(deadline).is_none() {
+) -> usize {
+    let is_read = socket.actor().wait_ended_until(deadline).is_some();
+    if !is_read {
         socket.actor().stop();
     }
     // An error: it has terminated, or the deadline has passed.
     let _ = owner.ask(Finish).deadline(deadline).wait();
-    if owner.wait_ended_until(deadline).is_none() {
+    let is_handed_over = owner.wait_ended_until(deadline).is_some();
+    if !is_handed_over {
         owner.stop();
     }
+    usize::from(!is_read || !is_handed_over)
 }

@@ -14,7 +14,8 @@ use flate2::{Compression, write::GzEncoder};
 use freeboard::stream::ReaderOptions;
 use freeboard_logd::{
     BATCH_CONTENT_TYPE, Config, DatagramConfig, Format, Framing, HttpConfig, InputConfig,
-    InputError, LogRecord, Marks, Policy, Priority, Shed, SourceBound, StartError, encode_batch,
+    InputError, LogRecord, Marks, Policy, Priority, Reloaded, Shed, SourceBound, StartError,
+    encode_batch,
 };
 use freeboard_test_servers::is_on_path;
 
@@ -1025,7 +1026,7 @@ mod tls {
         ));
         assert_eq!(
             reload(other.issue("server", 2_100)).expect("it is valid"),
-            [""; 0]
+            Reloaded::default()
         );
         assert!(!s_client(&rig, &["-CAfile", &root], ""));
         assert!(s_client(

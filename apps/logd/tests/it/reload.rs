@@ -3,18 +3,19 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    os::unix::net::UnixDatagram,
+    net::{Shutdown, TcpListener, TcpStream},
+    os::unix::net::{UnixDatagram, UnixStream},
     path::Path,
     time::Duration,
 };
 
 use freeboard_logd::{
-    Config, Framing, Group, GroupConfig, Intake, Operations, Policy, SourceBound, StartError,
+    Config, Framing, Group, GroupConfig, Intake, Operations, Policy, Reloaded, SourceBound,
+    StartError,
     settings::{Settings, SettingsError},
 };
 
-use crate::common::{LONG, Rig, TestSink, eventually, free_port, lines_of, send, stream_of};
+use crate::common::{LONG, Rig, TestSink, eventually, lines_of, send, stream_of};
 
 fn parse(text: &str) -> Result<Settings, SettingsError> {
     Settings::parse(text, Path::new("logd.toml"))
@@ -63,7 +64,7 @@ fn a_policy_is_changed_for_clients_that_are_connected() {
         policy: Policy::DropOldest,
         ..*normal
     };
-    assert_eq!(rig.reload(config).unwrap(), [""; 0]);
+    assert_eq!(rig.reload(config).unwrap(), Reloaded::default());
     // The first read since takes over the policy; those before it may have waited.
     sink.open();
     rig.wait_settled();
@@ -89,12 +90,12 @@ fn inputs_are_opened_and_closed_and_the_others_keep_their_clients() {
     );
     let first = stream_of(&log);
     let unix = format!("[[unix]]\npath = \"{}\"\n", socket.display());
-    let port = free_port();
-    let tcp = format!("[[tcp]]\naddress = \"127.0.0.1:{port}\"\n");
-    let (rig, operations) = operations(&format!("{first}{tcp}"));
+    let removed = directory.path().join("removed");
+    let stream = format!("[[unix-stream]]\npath = \"{}\"\n", removed.display());
+    let (rig, operations) = operations(&format!("{first}{stream}"));
     let mut kept = rig.connect();
     kept.write_all(b"before\n").unwrap();
-    let mut closed = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+    let mut closed = UnixStream::connect(&removed).unwrap();
     closed.write_all(b"into the closed one\n").unwrap();
     rig.wait_accepted(2);
 
@@ -111,7 +112,7 @@ fn inputs_are_opened_and_closed_and_the_others_keep_their_clients() {
         matches!(closed.read(&mut [0]), Ok(0) | Err(_)),
         "it is closed"
     );
-    drop(TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).expect("its port is free"));
+    assert!(!removed.exists(), "its socket is removed");
     // Those four, and the line about the reload.
     rig.wait_accepted(5);
     assert!(rig.stop().is_clean());
@@ -233,6 +234,38 @@ fn a_reload_that_fails_changes_nothing() {
 }
 
 #[test]
+fn two_inputs_on_any_free_port_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = stream_of(&directory.path().join("LOG"));
+    let text = format!("{text}[[tcp]]\naddress = \"127.0.0.1:0\"\n");
+    let (rig, operations) = operations(&text);
+    let before = rig.server.tcp_addresses();
+    assert_eq!(before.len(), 2);
+    operations.reload(parse(&text)).unwrap();
+    assert_eq!(rig.server.tcp_addresses(), before);
+    for address in before {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"a line\n").unwrap();
+    }
+    // Those two, and the line about the reload.
+    rig.wait_accepted(3);
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn a_server_that_has_stopped_opens_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = stream_of(&directory.path().join("LOG"));
+    let socket = directory.path().join("socket");
+    let (rig, operations) = operations(&first);
+    assert!(rig.server.stop(LONG).is_clean());
+    let text = format!("{first}[[unix]]\npath = \"{}\"\n", socket.display());
+    let failed = operations.reload(parse(&text)).unwrap_err();
+    assert!(failed.ends_with(": the server has stopped"), "{failed}");
+    assert!(!socket.exists());
+}
+
+#[test]
 fn what_needs_a_restart_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let first = stream_of(&directory.path().join("LOG"));
@@ -312,7 +345,7 @@ fn health_fails_while_lines_are_shed_or_a_reservoir_is_full() {
 
 /// The sinks of these settings are ignored.
 impl Rig {
-    fn reload(&self, config: Config) -> Result<Vec<String>, StartError> {
+    fn reload(&self, config: Config) -> Result<Reloaded, StartError> {
         self.server.reload(&self.system, &self.poller, config)
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     io::Write as _,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::Path,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
@@ -86,12 +86,6 @@ impl Rig {
         assert!(self.system.shutdown(Duration::from_secs(30)).is_clean());
         report
     }
-}
-
-/// A port that was free just now.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
 }
 
 /// Sends text on a connection of its own, and closes it.
