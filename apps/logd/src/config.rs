@@ -127,6 +127,14 @@ impl Config {
                 !self.summary_interval.is_zero() && !self.repeat_time.is_zero(),
                 "an interval is longer than 0",
             ),
+            (
+                self.idle_time != Some(Duration::ZERO),
+                "the idle time is longer than 0",
+            ),
+            (
+                self.inputs.iter().all(has_handshake_time),
+                "the handshake time is longer than 0",
+            ),
         ];
         for (group, config) in Group::ALL.into_iter().zip(&self.groups) {
             let checked = config.reservoir.validate();
@@ -182,5 +190,14 @@ impl Config {
             repeat_time: Duration::from_secs(10),
             sinks,
         }
+    }
+}
+
+/// Whether handshakes have time, if there are any.
+fn has_handshake_time(input: &InputConfig) -> bool {
+    match input {
+        #[cfg(feature = "tls")]
+        InputConfig::Tls(tls) => !tls.handshake_time.is_zero(),
+        _ => true,
     }
 }

@@ -1,6 +1,9 @@
 //! The lines of the server's own: how many lines were shed, and how often a line was repeated.
 
-use std::{fmt::Write, time::Duration};
+use std::{
+    fmt::Write,
+    time::{Duration, Instant},
+};
 
 use freeboard::{Actor, Context, Handler};
 
@@ -32,27 +35,39 @@ type Counts = [u64; Shed::SUMMARISED.len()];
 /// Writes the summaries.
 pub(crate) struct Reporter {
     own: OpenSource,
-    tick: Duration,
-    ticks: u128,
+    /// When the last summary was due.
+    summarised_at: Instant,
 }
-
-/// Time has passed.
-#[derive(Clone, Copy, Debug)]
-struct Tick;
 
 impl Reporter {
     pub(crate) fn new(server: &ServerHandle) -> Self {
+        Self {
+            own: OpenSource::new(server, NAME),
+            summarised_at: Instant::now(),
+        }
+    }
+
+    fn wake_later(&self, cx: &Context<Self>) {
+        // A reload may change them.
         let Config {
             summary_interval,
             repeat_time,
             ..
-        } = *server.config();
+        } = *self.own.server().config();
         let tick = summary_interval.min(repeat_time).clamp(TICK_MIN, TICK_MAX);
-        Self {
-            own: OpenSource::new(server, NAME),
-            tick,
-            ticks: 0,
+        if let Err(error) = cx.wake_after(tick, Self::look) {
+            tracing::error!("no summaries of shed lines will be written: {error}");
         }
+    }
+
+    fn look(&mut self, cx: &mut Context<Self>) {
+        self.write_repeats();
+        if self.summarised_at.elapsed() >= self.own.server().config().summary_interval {
+            self.summarised_at = Instant::now();
+            self.write_summary();
+        }
+        self.own.server().sources().prune();
+        self.wake_later(cx);
     }
 
     fn write_repeats(&self) {
@@ -120,9 +135,7 @@ impl Actor for Reporter {
     const TELLS_EXPIRE: bool = false;
 
     fn started(&mut self, cx: &mut Context<Self>) {
-        if let Err(error) = cx.every(self.tick, Tick) {
-            tracing::error!("no summaries of shed lines will be written: {error}");
-        }
+        self.wake_later(cx);
     }
 }
 
@@ -144,21 +157,5 @@ impl Handler<Finish> for Reporter {
         if is_written || cx.actor_ref().try_tell(Finish(true)).is_err() {
             cx.stop();
         }
-    }
-}
-
-impl Handler<Tick> for Reporter {
-    type Reply = ();
-
-    fn handle(&mut self, _: Tick, _: &mut Context<Self>) {
-        self.write_repeats();
-        self.ticks += 1;
-        // A reload may change it.
-        let interval = self.own.server().config().summary_interval;
-        let ticks_to_summary = (interval.as_nanos() / self.tick.as_nanos()).max(1);
-        if self.ticks.is_multiple_of(ticks_to_summary) {
-            self.write_summary();
-        }
-        self.own.server().sources().prune();
     }
 }

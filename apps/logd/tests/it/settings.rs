@@ -184,6 +184,16 @@ fn settings_that_do_not_fit_together_are_refused() {
             "an interval is longer than 0",
         ),
         (
+            &format!("idle-time = \"0s\"\n{tcp}[[stdout]]"),
+            "the idle time is longer than 0",
+        ),
+        (
+            &format!(
+                "{tcp}[[stdout]]\n[[tls]]\naddress = \"127.0.0.1:0\"\ncertificate = \"c\"\nkey = \"k\"\nhandshake-time = \"0s\""
+            ),
+            "the handshake time is longer than 0",
+        ),
+        (
             &format!("{tcp}[[stream]]\npath = \"LOG\"\nkey-file = \"missing\""),
             "the stream stream: ",
         ),
