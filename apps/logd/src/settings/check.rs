@@ -20,10 +20,21 @@ impl Settings {
             let existing = directory.ancestors().find(|path| exists(path));
             writable(existing.unwrap_or(Path::new(".")), directory)?;
         }
-        let files = self.file.iter().map(|file| &file.path);
+        for file in &self.file {
+            let rotates = file.rotate.is_some() || file.rotate_size.is_some();
+            if rotates || !exists(&file.path) {
+                writable(parent(&file.path), &file.path)?;
+            }
+            if file.path.is_file()
+                && let Err(error) = access(&file.path, Access::WRITE_OK)
+            {
+                let text = format!("{} cannot be written: {error}", file.path.display());
+                return Err(SettingsError::Invalid(text));
+            }
+        }
         let sockets = self.unix.iter().map(|unix| &unix.path);
         let sockets = sockets.chain(self.unix_stream.iter().map(|unix| &unix.path));
-        for path in files.chain(sockets) {
+        for path in sockets {
             writable(parent(path), path)?;
         }
         if let Some(file) = self.file.iter().find(|file| file.path.is_dir()) {
