@@ -21,6 +21,9 @@ const ENDED_BY: u8 = 128;
 /// Within this time a further signal is the same Ctrl-C.
 const SAME: Duration = Duration::from_millis(250);
 
+/// Time between two looks at whether a service has failed.
+const LOOK: Duration = Duration::from_millis(500);
+
 type Listener = Box<dyn Fn() + Send>;
 
 /// The first of them.
@@ -140,6 +143,18 @@ impl Expected {
             // It ends only by the sending.
             let _ = self.came.recv();
         }
+    }
+
+    /// The same, or until `failed` returns a reason, which is asked for again and again.
+    pub(crate) fn wait_unless(self, failed: impl Fn() -> Option<String>) -> Option<String> {
+        while self.listening.0.came.get().is_none() {
+            let reason = failed();
+            if reason.is_some() {
+                return reason;
+            }
+            let _ = self.came.recv_timeout(LOOK);
+        }
+        None
     }
 }
 

@@ -73,6 +73,11 @@ impl Host {
         drain: impl FnOnce(Duration) -> usize,
     ) -> ExitCode {
         end.wait();
+        self.end(noun, drain)
+    }
+
+    /// Drains and ends now.
+    pub(crate) fn end(self, noun: &str, drain: impl FnOnce(Duration) -> usize) -> ExitCode {
         let seconds = DRAIN.as_secs();
         say(&format!(
             "draining for up to {seconds} s; Ctrl-C again ends at once"

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, OnceLock},
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -347,13 +347,13 @@ fn health(operations: &Operations) -> Response<Body> {
     answer(status, text + "\n")
 }
 
-/// Reloads at each SIGHUP.
+/// Reloads at each SIGHUP, until `hangups` are closed.
 fn reload_on_hangup(
     mut hangups: Signals,
     args: LogdArgs,
     operations: Arc<Operations>,
     notifier: Notifier,
-) -> Result<()> {
+) -> Result<JoinHandle<()>> {
     let reload = move || {
         for _ in hangups.forever() {
             notifier.say("RELOADING=1");
@@ -363,8 +363,7 @@ fn reload_on_hangup(
         }
     };
     let thread = thread::Builder::new().name("reload".to_owned());
-    thread.spawn(reload).context("cannot start a thread")?;
-    Ok(())
+    thread.spawn(reload).context("cannot start a thread")
 }
 
 /// Serves until Ctrl-C.
@@ -400,7 +399,7 @@ pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let seen = operations.clone();
     let _shown = board::show("logd", "logd", move |text| seen.render(text));
     let hangups_end = hangups.handle();
-    reload_on_hangup(hangups, args.clone(), operations, notifier.clone())?;
+    let reloads = reload_on_hangup(hangups, args.clone(), operations, notifier.clone())?;
     // Lines have standard output for themselves.
     let is_stdout_taken = !settings.stdout.is_empty();
     let tell = |line: String| match is_stdout_taken {
@@ -424,9 +423,14 @@ pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     }
     notifier.watch(&host.system)?;
     notifier.say("READY=1");
-    Ok(host.serve(end, "part", |time| {
+    if let Some(reason) = end.wait_unless(|| server.all_sinks_dead()) {
+        say(&format!("no sink takes lines any more: {reason}"));
+    }
+    Ok(host.end("part", |time| {
         notifier.say("STOPPING=1");
         hangups_end.close();
+        // A reload that panicked has said so.
+        let _ = reloads.join();
         let report = server.stop(time);
         if let Some(status) = status {
             status.drain(Duration::from_secs(1));
