@@ -23,7 +23,8 @@ use crate::{
     settings::{Settings, SettingsError},
 };
 
-/// A directory with less free space is full, in bytes.
+/// Less free space in a directory is worth a warning, in bytes. It is no problem: a stream may fill its disk, and a sink
+/// that cannot write is one by itself.
 const FREE_BYTES_MIN: u64 = 1 << 20;
 
 /// A certificate that expires within this time is worth a warning, in seconds.
@@ -209,7 +210,8 @@ impl Operations {
         for (path, free) in self.free_bytes() {
             if free < FREE_BYTES_MIN {
                 let path = path.display();
-                problems.push(format!("the disk of {path} is full: {free} bytes are free"));
+                let text = format!("the disk of {path} is nearly full: {free} bytes are free");
+                health.warnings.push(text);
             }
         }
         #[cfg(feature = "tls")]
