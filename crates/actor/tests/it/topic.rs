@@ -183,7 +183,7 @@ fn ended_subscribers_disappear_and_the_bound_holds() {
     // Without a publish.
     first.stop();
     eventually("it has left", || topic.subscribers() == 1);
-    assert!(!subscription.is_active());
+    eventually("its handle shows it", || !subscription.is_active());
     assert_eq!(subscribe(&first).err(), Some(SubscribeError::Closed));
     subscribe(&third).expect("free again");
     assert!(render(&system.snapshot()).contains("topic=\"prices\""));
