@@ -408,7 +408,10 @@ impl SegmentPool {
         while state.mode != Mode::Stopping {
             let is_retired = !state.is_stuck && self.retire_due(&state, 0);
             let is_tended = !state.unindexed.is_empty() || !state.unsynced.is_empty();
-            if state.mode == Mode::Resting || !is_retired && state.wanted.is_none() && !is_tended {
+            let is_idle = !is_retired && state.wanted.is_none() && !is_tended;
+            // Another thread may make space now: two that remove the oldest would forget one that nobody has removed.
+            let is_elsewhere = state.activity != Activity::Idle;
+            if state.mode == Mode::Resting || is_idle || is_elsewhere {
                 state = self.wait(state, check);
                 continue;
             }
@@ -448,6 +451,7 @@ impl SegmentPool {
             // Only now: a segment that could not be removed is still of the stream.
             Some((retired, Ok(()))) => {
                 let removed = state.finished.pop_front();
+                debug_assert_eq!(removed.as_ref().map(|it| it.number), Some(retired.number));
                 // Ordering: Relaxed, figures.
                 let slowest = self.slowest.load(Ordering::Relaxed);
                 if removed.is_some_and(|it| it.last_record > slowest) {
