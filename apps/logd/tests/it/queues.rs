@@ -273,44 +273,6 @@ fn a_line_that_is_to_be_durable_is_in_the_spool() {
 }
 
 #[test]
-fn a_spool_that_was_removed_is_made_anew_and_what_was_in_it_is_counted() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let sink = TestSink::default().shut();
-    let mut config = spill(directory.path());
-    config.spool.bytes_max = 512 << 10;
-    let rig = start(&sink, config);
-    let lines: Vec<_> = (0..400)
-        .map(|line| format!("{line:05} {}", "x".repeat(500)))
-        .collect();
-    fill(&rig, &lines);
-    // The writer may create a file meanwhile.
-    eventually("it is removed", || {
-        std::fs::remove_dir_all(directory.path().join("spool")).is_ok()
-    });
-    let [queue, gauge] = gauges(&rig);
-    let mut sent = 400;
-    eventually("it was noticed", || {
-        fill(&rig, &lines[..50]);
-        sent += 50;
-        queue.errors() > 0
-    });
-    fill(&rig, &lines[..50]);
-    sent += 50;
-    sink.open();
-    eventually("the queue is empty", || queue.behind() == 0);
-    let shed: u64 = rig.server.totals().shed.iter().sum();
-    let accounted = gauge.lines() + queue.lost() + shed;
-    assert_eq!(queue.lines() + shed, sent);
-    // A line whose write failed may be there all the same.
-    assert!(
-        accounted >= sent && queue.lost() > 0,
-        "{accounted} of {sent}"
-    );
-    assert_eq!(sink.texts()[sink.texts().len() - 50..], lines[..50]);
-    rig.stop();
-}
-
-#[test]
 fn a_sink_behind_a_queue_rotates_and_its_spool_is_synced_as_set() {
     struct Rotating(Arc<AtomicBool>);
     impl Sink for Rotating {
