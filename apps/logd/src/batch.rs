@@ -383,8 +383,8 @@ impl BatchBuilder {
     }
 }
 
-/// A batch that has less than one of so many bytes of its read gets a text of its own. So a batch keeps at most so many times
-/// the bytes that its source's bound counts: a read of 64 KiB may have one short line that is not empty, or is not shed.
+/// A batch with less than half of the bytes of its read gets a copy of its text. Otherwise one short line would keep a read
+/// of 64 KiB in memory. So a batch keeps at most twice the bytes that its source's bound counts.
 const COPIED_BELOW: u64 = 2;
 
 /// A text of these lines alone. The lines become ranges of it.

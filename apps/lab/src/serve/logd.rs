@@ -123,11 +123,11 @@ struct FlagArgs {
     #[arg(long, value_name = "PERIOD", requires = "file", value_parser = value::<Period>)]
     file_rotate: Option<Period>,
 
-    /// Begin a new file before this one has so many bytes, as 64MiB
+    /// Begin a new file before this one exceeds this size, as 64MiB; the lines of one read stay together
     #[arg(long, value_name = "SIZE", requires = "file", value_parser = value::<Size>)]
     file_rotate_size: Option<Size>,
 
-    /// Keep so many rotated files [default: all]
+    /// Keep at most this number of rotated files [default: all]
     #[arg(long, value_name = "N", requires = "file")]
     file_keep: Option<usize>,
 

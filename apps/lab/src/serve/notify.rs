@@ -13,7 +13,7 @@ impl Notifier {
     /// Connects to `$NOTIFY_SOCKET`.
     ///
     /// # Errors
-    /// There is one, and it cannot be reached: the service manager would wait in vain.
+    /// The socket is named and cannot be reached. Without a message the service manager would wait until its timeout.
     pub(super) fn connect() -> io::Result<Self> {
         let Some(name) = env::var_os("NOTIFY_SOCKET") else {
             return Ok(Self(None));

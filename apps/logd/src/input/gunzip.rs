@@ -68,7 +68,7 @@ pub(super) struct Gunzip {
 }
 
 impl Gunzip {
-    /// In front of a sink that takes at most so many plain bytes.
+    /// Unpacks in front of a sink. More than `bytes_max` unpacked bytes are refused.
     pub(super) fn new(plain: Box<dyn BodySink>, resume: Resume, bytes_max: usize) -> Self {
         let packed = Packed {
             bytes: Bytes::new(),

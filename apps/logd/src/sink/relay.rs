@@ -14,7 +14,8 @@
 //!
 //! What was on its way when a side was killed is sent again. The other server knows each record by its stream and its
 //! sequence and skips those that it has: when the relay is killed, nothing is doubled. When the other server itself is killed,
-//! it forgets what it has: the requests on their way, at most [`RelayConfig::requests_max`], may be there twice. A stream in
+//! it forgets what it has: the requests on their way, at most [`RelayConfig::requests_max`], may be there twice. If both are
+//! killed, these are at most [`AHEAD_MAX`] times as many. A stream in
 //! mode none may use a sequence again after a power failure, so its requests do not name their records: what is sent again
 //! may be there twice.
 //!
@@ -44,7 +45,7 @@ use crate::record::{BATCH_CONTENT_TYPE, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEAD
 /// How long a sender without records waits until it looks for new ones.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Requests, for each sender, that may be finished or on their way behind one that is not: the position is that close.
+/// The most requests behind the position, finished or not, for each sender.
 const AHEAD_MAX: usize = 4;
 
 /// How long [`Relay::stop`] waits for requests that are on their way.

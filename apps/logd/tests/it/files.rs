@@ -5,19 +5,13 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
     time::{Duration, SystemTime},
 };
 
-use bytes::Bytes;
 use flate2::read::GzDecoder;
-use freeboard_logd::{Config, FileSinkConfig, Framing, Intake, Keep, Period, Rotation};
+use freeboard_logd::{Config, FileSinkConfig, Keep, Period, Rotation};
 
-use crate::common::{Rig, eventually, send};
+use crate::common::{Rig, check_reports_beside_a_flood, eventually, send};
 
 fn start(config: FileSinkConfig) -> Rig {
     Rig::start(Config::new(vec![config.sink("file")]))
@@ -214,28 +208,7 @@ fn a_line_that_somebody_waits_for_is_synced_while_others_come() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("app.log");
     let rig = start(FileSinkConfig::new(&path));
-    let is_over = Arc::new(AtomicBool::new(false));
-    let flooding = std::thread::spawn({
-        let (handle, is_over) = (rig.server.handle().clone(), is_over.clone());
-        move || {
-            let mut intake = Intake::new(&handle, "flood", Framing::Newline);
-            let lines = Bytes::from("a line of the flood\n".repeat(100));
-            while !is_over.load(Ordering::Relaxed) {
-                let _ = intake.feed(lines.clone(), 1, None);
-            }
-        }
-    });
-    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
-    for _ in 0..20 {
-        let (sender, report) = mpsc::channel();
-        let done = move |is_durable| sender.send(is_durable).expect("it is awaited");
-        let _ = intake.feed(Bytes::from_static(b"a line\n"), 1, Some(Box::new(done)));
-        assert_eq!(report.recv_timeout(crate::common::LONG), Ok(true));
-    }
-    is_over.store(true, Ordering::Relaxed);
-    flooding.join().expect("it has ended");
-    drop(intake);
-    assert!(rig.stop().is_clean());
+    check_reports_beside_a_flood(rig);
 }
 
 /// A small file system in memory, unmounted at the end.

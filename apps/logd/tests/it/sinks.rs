@@ -1,15 +1,7 @@
 //! Sinks that fail.
 
-use std::{
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
-};
+use std::io;
 
-use bytes::Bytes;
 use freeboard::stream::StreamOptions;
 use freeboard_logd::{
     Config, Framing, Intake, Marks, PANICS_MAX, Shed, SinkConfig, StdoutForm, StdoutSinkConfig,
@@ -17,7 +9,10 @@ use freeboard_logd::{
 };
 use jiff::tz::TimeZone;
 
-use crate::common::{LONG, Rig, Step, TestSink, eventually, lines_of, send, stream_sink};
+use crate::common::{
+    Rig, Step, TestSink, check_reports_beside_a_flood, eventually, feed_durable, lines_of, send,
+    stream_sink,
+};
 
 fn numbered(lines: std::ops::Range<u32>) -> Vec<String> {
     lines.map(|line| format!("line {line}")).collect()
@@ -101,37 +96,11 @@ fn sent_lines(path: &std::path::Path) -> Vec<String> {
 }
 
 /// Feeds a line, and waits for what is reported of it.
-fn feed_durable(intake: &mut Intake, line: &str) -> bool {
-    let (sender, report) = mpsc::channel();
-    let done = move |is_durable| sender.send(is_durable).expect("it is awaited");
-    let line = Bytes::from(format!("{line}\n"));
-    let _ = intake.feed(line, 1, Some(Box::new(done)));
-    report.recv_timeout(LONG).expect("it is reported")
-}
-
 #[test]
 fn a_line_that_somebody_waits_for_is_reported_while_others_come() {
     let directory = tempfile::tempdir().expect("a directory");
     let rig = Rig::start(Config::new(vec![stream_sink(directory.path())]));
-    let is_over = Arc::new(AtomicBool::new(false));
-    let flooding = std::thread::spawn({
-        let (handle, is_over) = (rig.server.handle().clone(), is_over.clone());
-        move || {
-            let mut intake = Intake::new(&handle, "flood", Framing::Newline);
-            let lines = Bytes::from("a line of the flood\n".repeat(100));
-            while !is_over.load(Ordering::Relaxed) {
-                let _ = intake.feed(lines.clone(), 1, None);
-            }
-        }
-    });
-    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
-    for _ in 0..20 {
-        assert!(feed_durable(&mut intake, "a line"));
-    }
-    is_over.store(true, Ordering::Relaxed);
-    flooding.join().expect("it has ended");
-    drop(intake);
-    assert!(rig.stop().is_clean());
+    check_reports_beside_a_flood(rig);
 }
 
 #[test]

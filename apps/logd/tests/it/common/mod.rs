@@ -5,11 +5,16 @@ use std::{
     io::Write as _,
     net::{SocketAddr, TcpStream},
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
+use bytes::Bytes;
 use freeboard::{
     System,
     flow::Backoff,
@@ -17,8 +22,8 @@ use freeboard::{
     stream::{ReaderOptions, StreamOptions},
 };
 use freeboard_logd::{
-    Batch, Config, Framing, LogRecord, Marks, Server, Sink, SinkConfig, SinkError, StopReport,
-    StreamSinkConfig, TcpConfig,
+    Batch, Config, Framing, Intake, LogRecord, Marks, Server, Sink, SinkConfig, SinkError,
+    StopReport, StreamSinkConfig, TcpConfig,
 };
 
 pub(crate) use freeboard_test_servers::{LONG, eventually};
@@ -242,4 +247,36 @@ impl Sink for TestSink {
         self.state(|state| state.lines.extend(batch.lines().map(line)));
         Poll::Ready(Ok(()))
     }
+}
+
+/// Whether the line becomes durable.
+pub(crate) fn feed_durable(intake: &mut Intake, line: &str) -> bool {
+    let (sender, report) = mpsc::channel();
+    let done = move |is_durable| sender.send(is_durable).expect("it is awaited");
+    let line = Bytes::from(format!("{line}\n"));
+    let _ = intake.feed(line, 1, Some(Box::new(done)));
+    report.recv_timeout(LONG).expect("it is reported")
+}
+
+/// Lines that somebody waits for are reported as durable while another source floods the server. Stops it.
+pub(crate) fn check_reports_beside_a_flood(rig: Rig) {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flooding = std::thread::spawn({
+        let (handle, is_over) = (rig.server.handle().clone(), is_over.clone());
+        move || {
+            let mut intake = Intake::new(&handle, "flood", Framing::Newline);
+            let lines = Bytes::from("a line of the flood\n".repeat(100));
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = intake.feed(lines.clone(), 1, None);
+            }
+        }
+    });
+    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+    for _ in 0..20 {
+        assert!(feed_durable(&mut intake, "a line"));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    flooding.join().expect("it has ended");
+    drop(intake);
+    assert!(rig.stop().is_clean());
 }
