@@ -26,6 +26,9 @@ impl StreamReader {
         let Some(segment) = &self.segment else {
             return Ok(None);
         };
+        if self.passed_over.contains(&self.number()) {
+            return Ok(None);
+        }
         let is_recycled = segment.header.is_recycled;
         let Next::Broken(broken) = self.look()? else {
             return Ok(None);
@@ -101,6 +104,9 @@ impl StreamReader {
         offset: u64,
         wanted: impl Fn(&ChunkHeader, u64) -> bool,
     ) -> Result<Option<(ChunkHeader, u64)>, ReadError> {
+        if self.passed_over.contains(&number) {
+            return Ok(None);
+        }
         let segment = self.segment.as_ref().expect("a segment is open");
         let next = &self.cursor.next;
         // In another segment the checksums are enough: no record of it is handed out.
@@ -125,7 +131,8 @@ impl StreamReader {
     }
 
     /// Continues after damage, with the next whole chunk; returns the sequence of its first record. At the end of the
-    /// stream nothing is skipped.
+    /// stream nothing is skipped. After [`ReadError::Io`] or [`ReadError::Format`] it passes over segments that cannot be
+    /// read, for good.
     pub fn skip_damage(&mut self) -> Result<u64, ReadError> {
         self.chunk = None;
         let was_lost = self.lost_before.take().is_some();
@@ -133,27 +140,30 @@ impl StreamReader {
             self.has_given_up |= self.segment.is_none();
             return Ok(self.next_sequence());
         }
-        let found = self.find_in(self.number(), self.cursor.offset, |_, _| true)?;
-        if let Some((header, offset)) = found {
-            self.cursor = Cursor {
-                offset,
-                next: Expected::exactly(&header),
-                wanted: self.cursor.wanted.max(header.first_record),
-            };
-            return Ok(header.first_record);
-        }
         let number = self.number();
+        match self.find_in(number, self.cursor.offset, |_, _| true) {
+            Ok(Some((header, offset))) => {
+                self.cursor = Cursor {
+                    offset,
+                    next: Expected::exactly(&header),
+                    wanted: self.cursor.wanted.max(header.first_record),
+                };
+                return Ok(header.first_record);
+            }
+            Ok(None) => {}
+            Err(_) => drop(self.passed_over.insert(number)),
+        }
         for later in self.numbers()?.into_iter().filter(|later| *later > number) {
-            let opened = match self.header_of(later)? {
-                Some(Ok(next)) => Some(self.open_segment(next)),
+            let opened = match self.header_of(later) {
+                Ok(Some(Ok(next))) => Some(self.open_segment(next)),
                 // It is prepared, or was just begun and is seen half written.
-                Some(Err(_))
+                Ok(Some(Err(_)))
                     if self.is_last(later)? && (self.is_waiting || self.is_blank(later)?) =>
                 {
                     continue;
                 }
-                Some(Err(_)) => None,
-                None => continue,
+                Ok(Some(Err(_))) | Err(_) => None,
+                Ok(None) => continue,
             };
             match opened {
                 Some(Ok(next)) => {
@@ -163,8 +173,8 @@ impl StreamReader {
                 }
                 // Retention has removed it meanwhile.
                 Some(Err(error)) if error.is_not_found() => {}
-                // It is not of this stream, or its header is damaged.
-                None | Some(Err(ReadError::Damaged { .. })) => {
+                // It is not of this stream, or its header is damaged or cannot be read.
+                None | Some(Err(ReadError::Damaged { .. } | ReadError::Io { .. })) => {
                     self.passed_over.insert(later);
                 }
                 Some(Err(error)) => return Err(error),

@@ -69,9 +69,9 @@ impl StreamReader {
         let mut found = None;
         while low < high {
             let middle = (low + high) / 2;
-            // Prepared, foreign, or damaged: reading gets there from the last segment before it.
-            match self.header_of(numbers[middle])? {
-                Some(Ok(header)) if !self.is_foreign(&header) && is_before(&header) => {
+            // Prepared, foreign, damaged or unreadable: reading gets there from the last segment before it.
+            match self.header_of(numbers[middle]) {
+                Ok(Some(Ok(header))) if !self.is_foreign(&header) && is_before(&header) => {
                     found = Some(header);
                     low = middle + 1;
                 }
@@ -96,16 +96,14 @@ impl StreamReader {
             return Ok(());
         };
         let (number, stream) = (segment.header.number, segment.header.stream);
-        let header_at = |offset| {
-            let header = segment.scan.chunk_header(offset);
-            header.map_err(ReadError::io(format!("read segment {number}")))
-        };
+        // Reading reports what cannot be read.
+        let header_at = |offset| segment.scan.chunk_header(offset).unwrap_or_default();
         let entries = read_index(self.storage.as_ref(), stream, number);
         let entry = entries.partition_point(is_before).checked_sub(1);
         if let Some(entry) = entry.map(|entry| &entries[entry])
             && entry.offset >= ALIGNMENT as u64
             && entry.offset.is_multiple_of(ALIGNMENT as u64)
-            && let Some(header) = header_at(entry.offset)?
+            && let Some(header) = header_at(entry.offset)
             && entry.agrees(stream, &header)
             && header.sequence >= self.cursor.next.chunk
         {
@@ -116,7 +114,7 @@ impl StreamReader {
             };
         }
         let mut last = None;
-        while let Some(header) = header_at(self.cursor.offset)? {
+        while let Some(header) = header_at(self.cursor.offset) {
             let follows = header.stream == stream
                 && header.sequence == self.cursor.next.chunk
                 && header.first_record == self.cursor.next.record
@@ -133,7 +131,7 @@ impl StreamReader {
         // A header may be there before its chunk is: the end is after the last chunk that is whole.
         if let Some(last) = last {
             let next = std::mem::replace(&mut self.cursor, last);
-            if matches!(self.look()?, Next::Chunk(_)) {
+            if matches!(self.look(), Ok(Next::Chunk(_))) {
                 self.cursor = next;
             }
         }

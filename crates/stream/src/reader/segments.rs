@@ -133,8 +133,8 @@ impl StreamReader {
         self.searched = None;
     }
 
-    /// Goes to the oldest segment of the stream. Returns whether there is one. Notes if one before it has lost its
-    /// header, is of another stream, or does not agree with the key while a later one does.
+    /// Goes to the oldest segment of the stream that can be read. Returns whether there is one. Notes if one before it
+    /// cannot be read, has lost its header, is of another stream, or does not agree with the key while a later one does.
     pub(super) fn open_oldest(&mut self) -> Result<bool, ReadError> {
         self.lost_before = None;
         let mut lost = None;
@@ -143,9 +143,14 @@ impl StreamReader {
         let identity = self.first.or_else(|| self.identity(&numbers));
         self.first = identity;
         for number in numbers {
-            match self.header_of(number)? {
-                Some(Ok(header)) if self.is_foreign(&header) => lost = lost.or(Some(number)),
-                Some(Ok(header)) => {
+            match self.header_of(number) {
+                // Reading reports it.
+                Err(error) => {
+                    lost = lost.or(Some(number));
+                    refused = refused.or(Some(error));
+                }
+                Ok(Some(Ok(header))) if self.is_foreign(&header) => lost = lost.or(Some(number)),
+                Ok(Some(Ok(header))) => {
                     let segment = match self.open_segment(header) {
                         Err(error) if error.is_not_found() => continue,
                         Err(error @ (ReadError::WrongKey { .. } | ReadError::NotSealed { .. })) => {
@@ -161,12 +166,12 @@ impl StreamReader {
                     self.lost_before = lost;
                     return Ok(true);
                 }
-                Some(Err(_)) => lost = lost.or(Some(number)),
+                Ok(Some(Err(_))) => lost = lost.or(Some(number)),
                 // Retention has removed it meanwhile.
-                None => {}
+                Ok(None) => {}
             }
         }
-        if let Some(refused) = refused {
+        if let Some(refused) = refused.filter(|_| !self.has_given_up) {
             return Err(refused);
         }
         // A first header that is being written may be seen half written; a reader that waits reads it again.

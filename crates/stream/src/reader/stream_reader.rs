@@ -53,7 +53,7 @@ pub struct StreamReader {
     pub(super) has_given_up: bool,
     /// A segment before the first that can be read, whose header is lost; until it was reported.
     pub(super) lost_before: Option<u64>,
-    /// Segments that [`skip_damage`](Self::skip_damage) has passed over.
+    /// Segments of which [`skip_damage`](Self::skip_damage) has passed over all, or the rest.
     pub(super) passed_over: BTreeSet<u64>,
 }
 
@@ -291,6 +291,8 @@ impl StreamReader {
         if let Some(lost) = self.lost_before {
             // The last of the records that it had; the first is not known.
             let record = self.cursor.next.record.saturating_sub(1);
+            // An error says why it cannot be read.
+            self.header_of(lost)?;
             let reason = "its header does not hold, or is of another stream";
             return Err(ReadError::damaged(lost, 0, record, reason));
         }
@@ -365,6 +367,9 @@ impl StreamReader {
 
     /// Begins to hand out the chunk that must come next. `Some` if it is not there, with the fault of what is there.
     fn read_chunk(&mut self) -> Result<Option<Option<String>>, ReadError> {
+        if self.passed_over.contains(&self.number()) {
+            return Ok(Some(None));
+        }
         let header = match self.look()? {
             Next::Chunk(header) => *header,
             Next::Nothing => return Ok(Some(None)),

@@ -95,6 +95,42 @@ fn a_segment_that_is_missing_is_damage() {
 }
 
 #[test]
+fn segments_that_cannot_be_read_are_reported_and_passed_over() {
+    for segment in 1..=3 {
+        for page in 0..4 {
+            let mut memory = eighteen();
+            let broken = (page * ALIGNMENT) as u64;
+            memory.2 = Some((segment_name(segment), broken));
+            let first = segment * 6 - 5;
+            // A header that cannot be read, or the first chunk.
+            let kept = first + 2 * (page as u64).saturating_sub(1);
+            let (sequences, errors) = read_past_damage(&mut reader(&memory, ReadFrom::Start));
+            let expected = (1..kept).chain(first + 6..=18);
+            let what = format!("segment {segment}, page {page}: {errors:?}");
+            assert_eq!(sequences, Vec::from_iter(expected), "{what}");
+            let names_it = |error: &ReadError| {
+                matches!(error, ReadError::Io { .. })
+                    && error.to_string().contains(&format!("segment {segment}"))
+            };
+            assert!(matches!(&errors[..], [error] if names_it(error)), "{what}");
+            for from in [ReadFrom::Tail, ReadFrom::Time(0), ReadFrom::Sequence(14)] {
+                let (sequences, _) = read_past_damage(&mut reader(&memory, from));
+                assert!(sequences.len() <= 18, "{what}");
+            }
+        }
+    }
+    let mut memory = eighteen();
+    // A version that is not known.
+    let segment = memory.segment(2);
+    segment[8..10].fill(0xff);
+    let checksum = crc32c::crc32c(&segment[..ALIGNMENT - 4]);
+    segment[ALIGNMENT - 4..ALIGNMENT].copy_from_slice(&checksum.to_le_bytes());
+    let (sequences, errors) = read_past_damage(&mut reader(&memory, ReadFrom::Start));
+    assert_eq!(sequences, Vec::from_iter((1..=6).chain(13..=18)));
+    assert!(matches!(errors[..], [ReadError::Format { segment: 2, .. }]));
+}
+
+#[test]
 fn backwards_stops_at_damage() {
     let mut memory = eighteen();
     // The header of the chunk of 9 and 10.

@@ -22,11 +22,12 @@ use freeboard_stream::{
 
 use super::key;
 
-/// Files by name, and how many bytes were read of them.
+/// Files by name, how many bytes were read of them, and a file that cannot be read from an offset on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(
     pub(crate) BTreeMap<String, Arc<Vec<u8>>>,
     pub(crate) Arc<AtomicU64>,
+    pub(crate) Option<(String, u64)>,
 );
 
 impl Memory {
@@ -39,6 +40,7 @@ impl Memory {
                 .map(|(index, bytes)| (name(index), Arc::new(bytes.clone())))
                 .collect(),
             Arc::default(),
+            None,
         )
     }
 
@@ -141,7 +143,9 @@ impl Storage for Memory {
 
     fn open(&self, name: &str, _: Access) -> io::Result<Arc<dyn StorageFile>> {
         let bytes = self.0.get(name).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Arc::new(MemoryFile(bytes.clone(), self.1.clone())))
+        let broken = self.2.as_ref().filter(|(broken, _)| broken == name);
+        let end = broken.map_or(u64::MAX, |(_, end)| *end);
+        Ok(Arc::new(MemoryFile(bytes.clone(), self.1.clone(), end)))
     }
 
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
@@ -162,12 +166,15 @@ impl Storage for Memory {
 }
 
 #[derive(Debug)]
-struct MemoryFile(Arc<Vec<u8>>, Arc<AtomicU64>);
+struct MemoryFile(Arc<Vec<u8>>, Arc<AtomicU64>, u64);
 
 impl StorageFile for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let rest = self.0.get(offset as usize..).unwrap_or_default();
         let read = rest.len().min(buffer.len());
+        if offset + read as u64 > self.2 {
+            return Err(io::Error::other("the device failed"));
+        }
         buffer[..read].copy_from_slice(&rest[..read]);
         // Ordering: Relaxed, a sum that is looked at when the reads have returned.
         self.1.fetch_add(read as u64, Ordering::Relaxed);
