@@ -415,6 +415,74 @@ fn a_reader_behind_retention_does_not_fail_when_the_next_segment_goes_too() {
     assert!(skipped >= 2, "the segment was removed {skipped} times");
 }
 
+/// Retention removes the oldest segment while a reader looks for a record of it.
+#[test]
+fn a_seek_does_not_fail_when_retention_removes_the_segment_that_it_found() {
+    let mut gone = 0;
+    for opened in 1..=8 {
+        let disk = SimulatedDisk::new(SimulatedSettings::default());
+        let stream = StreamOptions::new()
+            .segment_bytes(64 << 10)
+            .open_on(Arc::new(disk.clone()))
+            .unwrap();
+        for sequence in 1..=1_000 {
+            let ticket = stream.append(&payload(sequence)).unwrap();
+            if sequence % 50 == 0 {
+                ticket.wait().unwrap();
+            }
+        }
+        stream.close().unwrap();
+        let storage = Arc::new(Vanishing {
+            disk: disk.clone(),
+            segment: 1,
+            left: AtomicU64::new(opened),
+        });
+        match ReaderOptions::new()
+            .from(ReadFrom::Sequence(2))
+            .open_on(storage)
+        {
+            Ok(mut reader) => assert_eq!(reader.next_record().unwrap().map(checked), Some(2)),
+            Err(ReadError::Gone { wanted: 2, oldest }) => {
+                assert!(oldest > 2);
+                gone += 1;
+            }
+            Err(error) => panic!("opening {opened}: {error}"),
+        }
+    }
+    assert!(gone >= 2, "the segment was removed {gone} times");
+}
+
+#[test]
+fn a_seek_by_time_reads_the_headers_and_the_segments_of_that_time() {
+    const SEGMENTS: u64 = 200;
+    const RECORD_BYTES: usize = 32 << 10;
+    let mut maker = StreamMaker::new(Algorithm::None, SealUnit::Batch);
+    for segment in 0..SEGMENTS {
+        // Each chunk is a millisecond later.
+        maker.time_ns = 10_000_000 * segment;
+        maker.segment();
+        for chunk in 0..3 {
+            maker.chunk([vec![chunk; RECORD_BYTES]]);
+        }
+    }
+    let memory = maker.memory();
+    for segment in [0, 1, 150, SEGMENTS - 1] {
+        let before = memory.1.load(Ordering::Relaxed);
+        let mut reader = memory
+            .reader(None, ReadFrom::Time(10_000_000 * segment + 1_500_000))
+            .unwrap();
+        let record = reader.next_record().unwrap().unwrap();
+        assert_eq!(record.sequence, 3 * segment + 2);
+        let read = memory.1.load(Ordering::Relaxed) - before;
+        // All headers decide which stream it is. A further few are looked at, and one segment is read.
+        let headers = (SEGMENTS + 20) * ALIGNMENT as u64;
+        assert!(
+            read < headers + 4 * RECORD_BYTES as u64,
+            "{segment}: {read}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
