@@ -1,6 +1,6 @@
 //! Which lines are wanted.
 
-use std::str::FromStr;
+use std::{borrow::Cow, str::FromStr};
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -23,9 +23,21 @@ pub struct Filter {
     pub grep: Option<Grep>,
 }
 
-/// A regular expression over the bytes of a line. Without capital letters it matches capitals too.
+/// A regular expression over a line. Without capital letters it matches capitals too. `.` matches also a byte that is not
+/// UTF-8.
 #[derive(Clone, Debug)]
 pub struct Grep(Regex);
+
+impl Grep {
+    fn is_match(&self, text: &[u8]) -> bool {
+        // In the expression of bytes `.` matches whole characters alone.
+        let is_match_as_shown = || match String::from_utf8_lossy(text) {
+            Cow::Owned(text) => self.0.is_match(text.as_bytes()),
+            Cow::Borrowed(_) => false,
+        };
+        self.0.is_match(text) || is_match_as_shown()
+    }
+}
 
 impl FromStr for Grep {
     type Err = GrepError;
@@ -98,7 +110,7 @@ impl Filter {
             && self
                 .grep
                 .as_ref()
-                .is_none_or(|grep| grep.0.is_match(line.text))
+                .is_none_or(|grep| grep.is_match(line.text))
     }
 
     fn has_host(&self, line: &LogRecord<'_>) -> bool {

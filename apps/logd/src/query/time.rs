@@ -1,20 +1,24 @@
 //! Points in time, as `journalctl` takes them.
 
-use jiff::{Span, Timestamp, Zoned, civil};
+use jiff::{Span, Timestamp, Zoned, civil, fmt::strtime, tz::TimeZone};
 
 /// The text is no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no time: write 2026-11-23 10:00, 10:00, -1h, 2 days ago, yesterday, today, now or @1700000000"
+    "`{0}` is no time: write 2026-11-23 10:00, 10:00, -1h, 1h ago, 2 days ago, yesterday, today, now or @1700000000"
 )]
 pub struct TimeError(String);
 
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
 /// The time that `text` says, in nanoseconds since 1970; `now` has the time zone that is meant.
 ///
-/// - `2026-11-23 10:00:05.5`, with less or with a zone (`2026-11-23T10:00:00Z`); a date alone is its first moment;
+/// - `2026-11-23 10:00:05.5`, with less, with a zone (`2026-11-23T10:00:00Z`) or as systemd prints it
+///   (`Mon 2026-11-23 10:00:05 UTC`); a date alone is its first moment;
+/// - `Nov 23 10:00:05`, as lines are shown: the last one that is not in the future;
 /// - `10:00`: today;
 /// - `now`, `today`, `yesterday`, `tomorrow`: the last three are their first moment;
-/// - `-1h`, `-1h30m`, `+5min`, `2 days ago`;
+/// - `-1h`, `-1h30m`, `+5min`, `1h ago`, `2 days ago`;
 /// - `@1700000000`: seconds since 1970.
 ///
 /// # Errors
@@ -37,6 +41,14 @@ fn timestamp(text: &str, now: &Zoned) -> Option<Timestamp> {
         "tomorrow" => return day(1),
         _ => {}
     }
+    if let Some(text) = text.strip_suffix(" UTC") {
+        return timestamp(text, &now.with_time_zone(TimeZone::UTC));
+    }
+    if let Some((day, text)) = text.split_once(' ')
+        && WEEKDAYS.contains(&day)
+    {
+        return timestamp(text, now);
+    }
     if let Some(seconds) = text.strip_prefix('@') {
         return Timestamp::from_second(seconds.parse().ok()?).ok();
     }
@@ -47,9 +59,17 @@ fn timestamp(text: &str, now: &Zoned) -> Option<Timestamp> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Some(time);
     }
-    let local = match text.parse::<civil::Time>() {
-        Ok(time) if !text.contains(['-', 'T', ' ']) => now.date().to_datetime(time),
-        _ => text.parse::<civil::DateTime>().ok()?,
+    let zoned = |time: civil::DateTime| time.to_zoned(now.time_zone().clone()).ok();
+    let in_year = |year: i16| {
+        let time = strtime::parse("%Y %b %e %H:%M:%S", format!("{year} {text}"));
+        zoned(time.ok()?.to_datetime().ok()?)
     };
-    Some(local.to_zoned(now.time_zone().clone()).ok()?.timestamp())
+    let local = match text.parse::<civil::Time>() {
+        Ok(time) if !text.contains(['-', 'T', ' ']) => zoned(now.date().to_datetime(time)),
+        _ => text.parse().ok().and_then(zoned),
+    };
+    let this_year = || in_year(now.year()).filter(|time| time <= now);
+    let local = local.or_else(this_year);
+    let local = local.or_else(|| in_year(now.year() - 1));
+    Some(local?.timestamp())
 }

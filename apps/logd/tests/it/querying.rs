@@ -135,6 +135,11 @@ Nov 23 10:00:04 http:a <999>what [continues]
 Nov 23 10:00:05 http:a ever [cut off]
 Nov 23 10:00:06 http:a \n"
     );
+    query.filter.grep = Some("app.*CAF.$".parse().expect("a pattern"));
+    assert_eq!(shown(&query).report.lines, 0);
+    query.filter.grep = Some("app.* caf.$".parse().expect("a pattern"));
+    assert_eq!(shown(&query).report.lines, 1);
+    query.filter.grep = None;
     query.zone = tz::TimeZone::fixed(tz::offset(5));
     assert!(shown(&query).text.starts_with("Nov 23 15:00:00 web-1"));
     query.form = Form::Json;
@@ -471,6 +476,11 @@ fn times_are_as_in_journalctl() {
         ("2026-11-23T10:00:05Z", "2026-11-23T10:00:05Z"),
         ("2026-11-23T10:00:05+01:00", "2026-11-23T09:00:05Z"),
         ("2026-11-23", "2026-11-22T22:00:00Z"),
+        ("Mon 2026-11-23 10:00:05 UTC", "2026-11-23T10:00:05Z"),
+        ("10:00 UTC", "2026-11-23T10:00:00Z"),
+        ("Nov 23 10:00:05", "2026-11-23T08:00:05Z"),
+        ("Nov  3 10:00:05", "2026-11-03T08:00:05Z"),
+        ("Dec 31 10:00:05", "2025-12-31T08:00:05Z"),
         ("10:00", "2026-11-23T08:00:00Z"),
         ("10:00:01", "2026-11-23T08:00:01Z"),
         ("now", "2026-11-23T13:30:00Z"),
@@ -481,6 +491,9 @@ fn times_are_as_in_journalctl() {
         ("-1h30m", "2026-11-23T12:00:00Z"),
         ("+5min", "2026-11-23T13:35:00Z"),
         ("2 days ago", "2026-11-21T13:30:00Z"),
+        ("1h ago", "2026-11-23T12:30:00Z"),
+        ("2 hours 30 minutes ago", "2026-11-23T11:00:00Z"),
+        ("-1 week", "2026-11-16T13:30:00Z"),
         ("@1700000000", "2023-11-14T22:13:20Z"),
     ];
     for (text, expected) in cases {
