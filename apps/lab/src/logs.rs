@@ -1,13 +1,22 @@
 //! `freeboard logs`: lines of a log server's stream, or of log files.
 
-use std::{io, os::fd::AsFd, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::Result;
 use clap::Args;
-use freeboard_logd::query::{Filter, Form, Grep, Query, QueryError, SeverityRange, parse_time};
+use freeboard_logd::query::{
+    Filter, Form, Grep, Note, Query, QueryError, QueryReport, SeverityRange, parse_time,
+};
 use jiff::{SignedDuration, Zoned, tz::TimeZone};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::fstat,
     process::{Resource, getrlimit, setrlimit},
 };
 
@@ -127,11 +136,19 @@ impl LogsArgs {
     }
 }
 
-/// Whether the reader of a pipe has gone.
+/// Whether the reader of a pipe or socket has gone.
 fn is_unread(out: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(out, PollFlags::empty())];
     let now = Timespec::default();
-    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(gone)
+}
+
+/// Whether standard output and standard error are one terminal, pipe or file.
+fn is_shared() -> bool {
+    let identity = |fd: BorrowedFd<'_>| fstat(fd).map(|it| (it.st_dev, it.st_ino, it.st_rdev));
+    let out = identity(io::stdout().as_fd());
+    out.is_ok() && out == identity(io::stderr().as_fd())
 }
 
 /// Prints the lines.
@@ -144,12 +161,23 @@ pub(crate) fn logs(args: &LogsArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     // Without a listener Ctrl-C ends the process at once.
     let _listening = args.follow.then(|| interrupt.listen(|| {}));
     let is_stopped = || interrupt.has_come() || is_unread(&io::stdout());
-    let done = query.run(&mut io::stdout().lock(), &mut |note| say(note), &is_stopped);
+    // Marks of damage in the output are seen there already.
+    let is_shared = is_shared();
+    let mut warn = |note: Note<'_>| match note {
+        Note::Damage(_) if is_shared => {}
+        Note::Damage(text) | Note::Remark(text) => say(text),
+    };
+    let done = query.run(&mut io::stdout().lock(), &mut warn, &is_stopped);
     let report = done.map_err(|error| match error {
-        QueryError::NoLog(_) | QueryError::Open { .. } => Unchecked(error.to_string()).into(),
+        QueryError::NoLog(_) | QueryError::NothingInside(_) | QueryError::Open { .. } => {
+            Unchecked(error.to_string()).into()
+        }
         QueryError::Follow(_) => Usage::new(error.to_string()).into(),
         error => anyhow::Error::from(error),
     })?;
+    if report == QueryReport::default() && !args.follow {
+        say("-- No entries --");
+    }
     Ok(match report.damages {
         0 => interrupt.exit_code(),
         _ => ExitCode::FAILURE,

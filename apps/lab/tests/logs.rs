@@ -64,6 +64,14 @@ fn bad_usage_exits_with_2_and_damage_with_1() {
     let file = directory.path().join("app.log");
     fs::write(&file, "one\n").unwrap();
     check_usage(&format!("logs {path}/none"), "there is no log");
+    fs::create_dir(directory.path().join("empty")).unwrap();
+    check_usage(
+        &format!("logs {path}/empty"),
+        "neither a stream nor log files",
+    );
+    let output = run(&format!("logs {} --grep nothing", file.display()));
+    assert_eq!((code(&output), &*stdout(&output)), (0, ""));
+    assert_eq!(stderr(&output), "-- No entries --\n");
     check_usage(&format!("logs {path} --since soon"), "`soon` is no time");
     check_usage(
         &format!("logs {path} --severity loud"),
@@ -79,6 +87,16 @@ fn bad_usage_exits_with_2_and_damage_with_1() {
         text.contains("-- damaged: ") && text.contains(" app.log one\n"),
         "{text}"
     );
+    assert!(stderr(&output).contains("damaged: "));
+    // On a terminal, and in a file that gets both, the mark is enough.
+    let both = fs::File::create(directory.path().join("empty/both")).unwrap();
+    let status = command(&format!("logs {}", file.display()))
+        .stdout(both.try_clone().unwrap())
+        .stderr(both)
+        .status();
+    assert_eq!(status.unwrap().code(), Some(1));
+    let text = fs::read_to_string(directory.path().join("empty/both")).unwrap();
+    assert_eq!(text.matches("damaged: ").count(), 1, "{text}");
 }
 
 #[test]

@@ -179,10 +179,8 @@ fn follow_one(
         lines.shown.changed_ns = changed_ns(&metadata).map_err(FileError::Io)?;
         if metadata.len() < lines.position {
             lines.finish(output)?;
-            (output.warn)(&format!(
-                "{} was cut: reading goes on at its beginning",
-                file.path.display()
-            ));
+            let name = file.path.display();
+            output.remark(&format!("{name} was cut: reading goes on at its beginning"));
             (&file.file).rewind().map_err(FileError::Io)?;
             return Ok(true);
         }
@@ -225,6 +223,10 @@ fn next_followed(
     let Some(next) = newer.pop_if(|other| other.is_active) else {
         return Ok(file);
     };
+    let name = next.path.display();
+    output.remark(&format!(
+        "another file is {name} now: reading goes on there"
+    ));
     read_all(query, &newer, output)?;
     Ok(next)
 }
@@ -247,7 +249,7 @@ fn files(
             last = Some(files);
         }
     }
-    (output.warn)("files were renamed all the time: lines may be missing, or come twice");
+    output.remark("files were renamed all the time: lines may be missing, or come twice");
     Ok(last.unwrap_or_default())
 }
 
@@ -316,7 +318,11 @@ fn open_all(
         }
     }
     if files.is_empty() {
-        return Err(QueryError::NoLog(query.path.clone()));
+        let path = query.path.clone();
+        return Err(match path.is_dir() {
+            true => QueryError::NothingInside(path),
+            false => QueryError::NoLog(path),
+        });
     }
     // A file that is packed, or was just packed, and is not removed yet: `app.log.1` and `app.log.1.gz`.
     let is_packed_twin = |packed: &LogFile| {

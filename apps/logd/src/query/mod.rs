@@ -23,11 +23,7 @@ use std::{
     time::Duration,
 };
 
-use freeboard::stream::{
-    MasterKey, ReadError,
-    format::segment_number,
-    storage::{Disk, Storage},
-};
+use freeboard::stream::{MasterKey, ReadError, format::segment_number, storage::LOCK_NAME};
 use jiff::tz::TimeZone;
 
 use crate::record::LogRecord;
@@ -77,6 +73,15 @@ pub struct QueryReport {
     pub damages: u64,
 }
 
+/// What a query says beside its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note<'a> {
+    /// Lines are missing. The output has the same text as a mark in their place.
+    Damage(&'a str),
+    /// Something else that a reader should know.
+    Remark(&'a str),
+}
+
 /// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -84,6 +89,9 @@ pub enum QueryError {
     /// There is no stream and no file.
     #[error("{0}: there is no log")]
     NoLog(PathBuf),
+    /// The directory has no segments and no files.
+    #[error("{0}: the directory has neither a stream nor log files")]
+    NothingInside(PathBuf),
     /// The stream cannot be opened: another key, or a version that is not known.
     #[error("{path}: {error}", path = path.display())]
     Open {
@@ -127,14 +135,15 @@ impl Query {
         }
     }
 
-    /// Shows the lines. Ends when the log ends, when `is_stopped` says so, or when the reader of `out` has gone. `warn` gets notes for people.
+    /// Shows the lines. Ends when the log ends, when `is_stopped` says so, or when the reader of `out` has gone. `warn`
+    /// gets notes for people.
     ///
     /// # Errors
     /// [`QueryError`]. Damage is no error: see [`QueryReport::damages`].
     pub fn run(
         &self,
         out: &mut dyn Write,
-        warn: &mut dyn FnMut(&str),
+        warn: &mut dyn FnMut(Note<'_>),
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<QueryReport, QueryError> {
         let mut output = Output {
@@ -173,16 +182,15 @@ impl Query {
         }
         for entry in self.path.read_dir().map_err(self.io())? {
             let name = entry.map_err(self.io())?.file_name();
+            // With the lock alone, a writer has just begun it, or has written nothing.
             if name
                 .to_str()
-                .is_some_and(|name| segment_number(name).is_some())
+                .is_some_and(|name| name == LOCK_NAME || segment_number(name).is_some())
             {
                 return Ok(true);
             }
         }
-        // A writer has just begun it.
-        let disk = Disk::open(&self.path);
-        Ok(disk.is_ok_and(|disk| disk.is_locked()))
+        Ok(false)
     }
 }
 
@@ -191,7 +199,7 @@ struct Output<'a> {
     query: &'a Query,
     printer: show::Printer,
     out: &'a mut dyn Write,
-    warn: &'a mut dyn FnMut(&str),
+    warn: &'a mut dyn FnMut(Note<'_>),
     is_stopped: &'a dyn Fn() -> bool,
     piece: Vec<u8>,
     last: Option<Last>,
@@ -237,9 +245,13 @@ impl Output<'_> {
     fn damage(&mut self, text: &str) -> Result<bool, QueryError> {
         self.report.damages += 1;
         let text = format!("damaged: {text}");
-        (self.warn)(&text);
+        (self.warn)(Note::Damage(&text));
         self.printer.mark(&text, &mut self.piece);
         self.go_on()
+    }
+
+    fn remark(&mut self, text: &str) {
+        (self.warn)(Note::Remark(text));
     }
 
     fn go_on(&mut self) -> Result<bool, QueryError> {

@@ -1,10 +1,15 @@
 //! Lines of a stream.
 
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use freeboard::stream::{
-    ReadError, ReadFrom, ReaderOptions, RecordRef, StreamReader, format::SegmentHeader,
-    storage::Disk, stream_header,
+    ReadError, ReadFrom, ReaderOptions, RecordRef, StreamReader,
+    format::{SegmentHeader, StreamId},
+    storage::Disk,
+    stream_header,
 };
 
 use super::{Output, Query, QueryError};
@@ -19,13 +24,6 @@ const CHECK: Duration = Duration::from_secs(2);
 /// The clock may have been set back by so much while the stream was written.
 const CLOCK_SET_BACK_NS: u64 = 10_000_000_000;
 
-/// What follows a record.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Then {
-    Continue,
-    End,
-}
-
 pub(super) fn read(
     query: &Query,
     output: &mut Output<'_>,
@@ -34,7 +32,7 @@ pub(super) fn read(
     let header = header(query);
     let is_sealed = header.is_some_and(|header| header.algorithm.is_sealed());
     if is_sealed && query.key.is_none() {
-        (output.warn)("no key: checksums are checked, and tags are not");
+        output.remark("no key: checksums are checked, and tags are not");
     }
     let mut begin = match query.filter.since_ns {
         None => ReadFrom::Start,
@@ -51,46 +49,81 @@ pub(super) fn read(
         }
     }
     let mut reader = open(query, begin)?;
-    let mut stream = header.map(|header| header.stream);
-    let mut checked = Instant::now();
+    if query.follow {
+        let stream = header.map(|header| header.stream);
+        return follow(query, output, reader, stream, is_stopped);
+    }
     loop {
-        let next = if query.follow {
-            reader.wait_next(Duration::ZERO)
-        } else {
-            reader.next_ref()
-        };
-        let then = match next {
+        let is_wanted = match reader.next_ref() {
             Ok(Some(record)) => show(query, output, record)?,
-            Ok(None) if query.follow => {
-                output.show_last()?;
-                output.flush()?;
-                if checked.elapsed() >= CHECK {
-                    checked = Instant::now();
-                    let now = self::header(query).map(|header| header.stream);
-                    if now.is_some() && now != stream {
-                        if stream.is_some() {
-                            (output.warn)(
-                                "the log was replaced by another one: reading goes on there",
-                            );
-                            reader = open(query, ReadFrom::Start)?;
-                        }
-                        stream = now;
-                    }
-                }
-                wait(query, output, &mut reader, is_stopped)?
-            }
-            Ok(None) => {
-                let torn = reader.torn_end()?;
-                // A writer that has the stream's lock is writing the chunk at the end.
-                if let Some(torn) = torn.filter(|_| !reader.storage().is_locked()) {
-                    output.damage(&torn.to_string())?;
-                }
-                Then::End
-            }
+            Ok(None) => break,
             Err(error) => skip(output, &mut reader, error)?,
         };
-        if then == Then::End {
+        if !is_wanted {
             return Ok(());
+        }
+    }
+    // A writer that has the stream's lock is writing the chunk at the end.
+    let torn = reader.torn_end()?;
+    if let Some(torn) = torn.filter(|_| !reader.storage().is_locked()) {
+        output.damage(&torn.to_string())?;
+    }
+    Ok(())
+}
+
+/// Shows records as they come, and those of a stream that takes the place of this one.
+fn follow(
+    query: &Query,
+    output: &mut Output<'_>,
+    mut reader: StreamReader,
+    mut stream: Option<StreamId>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<(), QueryError> {
+    let mut checked = Instant::now();
+    let mut is_removed = false;
+    let mut wait = Duration::ZERO;
+    loop {
+        let next = reader.wait_next(wait);
+        wait = Duration::ZERO;
+        let error = match next {
+            Ok(Some(record)) if show(query, output, record)? => continue,
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        if error.is_none() {
+            output.show_last()?;
+        }
+        output.flush()?;
+        if output.is_gone || is_stopped() {
+            return Ok(());
+        }
+        if error.is_some() || checked.elapsed() >= CHECK {
+            checked = Instant::now();
+            let now = self::header(query).map(|header| header.stream);
+            if now.is_some() && now != stream {
+                if stream.is_some() {
+                    output.remark(
+                        "another log has taken the place of this one: reading goes on there",
+                    );
+                    reader = open(query, ReadFrom::Start)?;
+                }
+                (stream, is_removed) = (now, false);
+                continue;
+            }
+        }
+        match error {
+            None => wait = WAIT,
+            Some(_) if !query.path.exists() => {
+                if !is_removed {
+                    output.remark("the log was removed: waiting for another one");
+                }
+                is_removed = true;
+                thread::sleep(WAIT);
+            }
+            Some(error) => {
+                skip(output, &mut reader, error)?;
+            }
         }
     }
 }
@@ -108,72 +141,44 @@ fn open(query: &Query, from: ReadFrom) -> Result<StreamReader, QueryError> {
     })
 }
 
-fn show(query: &Query, output: &mut Output<'_>, record: RecordRef<'_>) -> Result<Then, QueryError> {
+/// Returns whether further records are wanted.
+fn show(query: &Query, output: &mut Output<'_>, record: RecordRef<'_>) -> Result<bool, QueryError> {
     let late_ns = u64::try_from(query.late_by.as_nanos()).unwrap_or(u64::MAX);
     let end_ns = query
         .filter
         .until_ns
         .map(|until| until.saturating_add(late_ns));
     if end_ns.is_some_and(|end| record.time_ns > end) {
-        return Ok(Then::End);
+        return Ok(false);
     }
-    let is_read = match LogRecord::decode(record.payload) {
-        Ok(line) => output.line(Some(record.sequence), &line)?,
-        Err(error) => output.damage(&format!("record {}: {error}", record.sequence))?,
-    };
-    Ok(if is_read { Then::Continue } else { Then::End })
-}
-
-/// Waits for the next record for a while.
-fn wait(
-    query: &Query,
-    output: &mut Output<'_>,
-    reader: &mut StreamReader,
-    is_stopped: &dyn Fn() -> bool,
-) -> Result<Then, QueryError> {
-    if output.is_gone || is_stopped() {
-        return Ok(Then::End);
-    }
-    match reader.wait_next(WAIT) {
-        Ok(Some(record)) => show(query, output, record),
-        Ok(None) => Ok(Then::Continue),
-        Err(error) => skip(output, reader, error),
+    match LogRecord::decode(record.payload) {
+        Ok(line) => output.line(Some(record.sequence), &line),
+        Err(error) => output.damage(&format!("record {}: {error}", record.sequence)),
     }
 }
 
-/// Shows what is wrong, and goes on behind it.
+/// Shows the fault, and goes on behind it. Returns whether anybody still reads.
 fn skip(
     output: &mut Output<'_>,
     reader: &mut StreamReader,
     error: ReadError,
-) -> Result<Then, QueryError> {
+) -> Result<bool, QueryError> {
+    let is_wanted = output.damage(&error.to_string())?;
     match error {
-        ReadError::Damaged { .. } => {
-            output.damage(&error.to_string())?;
-            reader.skip_damage()?;
-        }
-        ReadError::Gone { oldest, .. } => {
-            output.damage(&error.to_string())?;
-            reader.seek(ReadFrom::Sequence(oldest))?;
-        }
-        error => return Err(error.into()),
+        ReadError::Gone { oldest, .. } => reader.seek(ReadFrom::Sequence(oldest))?,
+        // A segment that cannot be read, or has an unknown version: the others are read.
+        _ => drop(reader.skip_damage()?),
     }
-    Ok(if output.is_gone {
-        Then::End
-    } else {
-        Then::Continue
-    })
+    Ok(is_wanted)
 }
 
 /// Shows the last lines, reading backwards. Returns the sequence behind them, or `None` and shows nothing if the stream
-/// is damaged: the reader backwards does not go beyond damage.
+/// is damaged or cannot be read: the reader backwards does not go beyond that.
 fn last(query: &Query, output: &mut Output<'_>, lines: usize) -> Result<Option<u64>, QueryError> {
     let mut reader = open(query, ReadFrom::Tail)?;
     // What looks like the end may be damage, which shows when it is read on. A writer may have moved the end.
-    match reader.next_ref() {
-        Ok(_) => {}
-        Err(ReadError::Damaged { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
+    if reader.next_ref().is_err() {
+        return Ok(None);
     }
     if reader.torn_end()?.is_some() && !reader.storage().is_locked() {
         return Ok(None);

@@ -18,7 +18,7 @@ use freeboard::stream::{
 };
 use freeboard_logd::{
     Config, FileSinkConfig, Framing, Intake, LogRecord, Marks, Rotation, parse,
-    query::{Form, Grep, Query, QueryError, QueryReport, SeverityRange, parse_time},
+    query::{Form, Grep, Note, Query, QueryError, QueryReport, SeverityRange, parse_time},
     received_now_ns,
 };
 use jiff::{Timestamp, civil, tz};
@@ -75,7 +75,10 @@ struct Shown {
 
 fn show(query: &Query) -> Result<Shown, QueryError> {
     let (mut out, mut notes) = (Vec::new(), Vec::new());
-    let report = query.run(&mut out, &mut |note| notes.push(note.to_owned()), &|| false)?;
+    let mut warn = |note: Note<'_>| match note {
+        Note::Damage(text) | Note::Remark(text) => notes.push(text.to_owned()),
+    };
+    let report = query.run(&mut out, &mut warn, &|| false)?;
     let text = String::from_utf8(out).expect("what is shown is UTF-8");
     Ok(Shown {
         text,
@@ -292,14 +295,16 @@ fn damage_is_marked_and_the_rest_is_shown() {
     query.key = None;
     assert!(shown(&query).notes[0].starts_with("no key"));
     let empty = tempfile::tempdir().expect("a directory");
-    let begun = StreamOptions::new().open(empty.path()).expect("a stream");
-    assert_eq!(shown(&Query::new(empty.path())).report.lines, 0);
-    drop(begun);
-    let empty = tempfile::tempdir().expect("a directory");
     assert!(matches!(
         show(&Query::new(empty.path())),
-        Err(QueryError::NoLog(_))
+        Err(QueryError::NothingInside(_))
     ));
+    let begun = StreamOptions::new().open(empty.path()).expect("a stream");
+    drop(begun);
+    assert_eq!(
+        shown(&Query::new(empty.path())).report,
+        QueryReport::default()
+    );
     assert!(matches!(
         show(&Query::new(empty.path().join("none"))),
         Err(QueryError::NoLog(_))
@@ -363,6 +368,93 @@ fn a_stream_is_followed_into_new_segments() {
     });
     let segments = fs::read_dir(directory.path()).expect("a directory");
     assert!(segments.count() > 3, "there are new segments");
+}
+
+#[test]
+fn a_stream_that_cannot_be_read_in_one_segment_is_shown_without_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let stream = StreamOptions::new()
+        .segment_bytes(SEGMENT_BYTES_MIN)
+        .buffer(BufferSize::Bytes(64 << 10))
+        .open(directory.path())
+        .expect("a stream");
+    let filler = "x".repeat(SEGMENT_BYTES_MIN as usize / 4);
+    for number in 0..16 {
+        let line = format!("{number} {filler}");
+        append(&stream, number, "a", line.as_bytes(), Marks::none());
+    }
+    stream.close().expect("all is durable");
+    let segment = directory.path().join("00000000000000000002.segment");
+    let mut bytes = fs::read(&segment).expect("a segment");
+    // A format version that is not known.
+    bytes[8..10].fill(0xff);
+    fs::write(&segment, bytes).expect("it can be written");
+    let mut query = Query::new(directory.path());
+    query.form = Form::Raw;
+    let shown = shown(&query);
+    let lines: Vec<&str> = shown.text.lines().collect();
+    let marks = lines.iter().filter(|line| line.starts_with("-- damaged: "));
+    assert_eq!((marks.count(), shown.report.damages), (1, 1));
+    assert!(shown.notes[0].contains("segment 2"), "{:?}", shown.notes);
+    assert!(lines[0].starts_with("0 ") && lines[lines.len() - 1].starts_with("15 "));
+    assert!((8..16).contains(&shown.report.lines), "{:?}", shown.report);
+}
+
+#[test]
+fn a_stream_is_followed_when_another_one_takes_its_place() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("LOG");
+    fs::create_dir(&path).expect("a directory");
+    stream_of(&path, &[("a", "one"), ("a", "two")]);
+    let mut query = Query::new(&path);
+    (query.follow, query.form) = (true, Form::Raw);
+    let (sender, pieces) = mpsc::channel();
+    let (noted, notes) = mpsc::channel();
+    let is_stopped = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let mut warn = |note: Note<'_>| match note {
+                Note::Damage(text) | Note::Remark(text) => {
+                    noted.send(text.to_owned()).expect("the test waits");
+                }
+            };
+            // Ordering: SeqCst: a flag of a test.
+            query.run(&mut Pieces(sender), &mut warn, &|| {
+                is_stopped.load(Ordering::SeqCst)
+            })
+        });
+        let wait_for = |expected: &str| {
+            let mut text = String::new();
+            while text.len() < expected.len() {
+                let piece = pieces.recv_timeout(Duration::from_secs(60));
+                text += &piece.expect("the line comes");
+            }
+            assert_eq!(text, expected);
+        };
+        let noted = |expected: &str| {
+            let note = notes.recv_timeout(Duration::from_secs(60));
+            let note = note.expect("a note comes");
+            assert!(note.contains(expected), "{note}");
+        };
+        wait_for("one\ntwo\n");
+        fs::remove_dir_all(&path).expect("removed");
+        noted("was removed");
+        fs::create_dir(&path).expect("a directory");
+        stream_of(&path, &[("a", "three")]);
+        wait_for("three\n");
+        noted("another log has taken the place");
+        // Moved away, with another one there at once.
+        let other = directory.path().join("NEXT");
+        fs::create_dir(&other).expect("a directory");
+        stream_of(&other, &[("a", "four")]);
+        fs::rename(&path, directory.path().join("OLD")).expect("renamed");
+        fs::rename(&other, &path).expect("renamed");
+        wait_for("four\n");
+        // Ordering: SeqCst: a flag of a test.
+        is_stopped.store(true, Ordering::SeqCst);
+        let report = reading.join().expect("no panic").expect("it can be read");
+        assert_eq!((report.lines, report.damages), (4, 0));
+    });
 }
 
 #[test]

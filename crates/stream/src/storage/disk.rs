@@ -27,7 +27,8 @@ use rustix::{
 use super::{Access, AlignedBuffer, Storage, StorageFile};
 use crate::format::ALIGNMENT;
 
-const LOCK: &str = "stream.lock";
+/// The file that a writer locks. It is there as soon as a stream is.
+pub const LOCK_NAME: &str = "stream.lock";
 
 /// How long a taken lock is waited for.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
@@ -192,7 +193,7 @@ impl Storage for Disk {
             .truncate(false)
             .write(true)
             .custom_flags(OFlags::NONBLOCK.bits() as i32)
-            .open(self.path.join(LOCK))?;
+            .open(self.path.join(LOCK_NAME))?;
         lock_exclusively(&file)?;
         // The file can be removed while it is locked, and the next would lock another of its name.
         // The directory cannot while it holds the stream.
@@ -206,7 +207,7 @@ impl Storage for Disk {
     }
 
     fn is_locked(&self) -> bool {
-        [self.path.clone(), self.path.join(LOCK)]
+        [self.path.clone(), self.path.join(LOCK_NAME)]
             .into_iter()
             .any(|path| {
                 let nonblocking = OFlags::NONBLOCK.bits() as i32;

@@ -10,7 +10,7 @@ pub mod simulated;
 use std::{any::Any, fmt, io, sync::Arc};
 
 pub use aligned::AlignedBuffer;
-pub use disk::Disk;
+pub use disk::{Disk, LOCK_NAME};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
