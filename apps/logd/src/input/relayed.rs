@@ -10,7 +10,9 @@
 //! | is new | it is taken |
 //!
 //! The ranges are in memory. After a restart, what had become durable and was not answered comes again, and is written
-//! twice: at least once. The same holds for a request of which a line was shed.
+//! twice: at least once. The same holds for a request of which a line was shed. A record does not name the stream and the
+//! sequence that it was relayed from, so the ranges cannot be read back from the server's own stream. A stream that was
+//! truncated uses sequences again; no log server truncates one.
 
 use std::{
     num::NonZeroUsize,
