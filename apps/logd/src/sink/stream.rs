@@ -18,7 +18,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use freeboard::stream::{AppendError, CloseError, StreamOptions, StreamWriter, Ticket};
+use freeboard::stream::{AppendError, CloseError, OpenError, StreamOptions, StreamWriter, Ticket};
 
 use crate::{batch::Batch, record::LogRecord};
 
@@ -64,6 +64,10 @@ pub(super) fn stream_sink(
     let gauges = relays.iter().map(|relay| relay.gauge().clone()).collect();
     let open = move |gauge: &Arc<SinkGauge>| {
         let mut sink = StreamSink::open(&config, gauge)?;
+        if gauge.batches() > 0 && sink.losses.base == 0 {
+            let path = config.path.display();
+            tracing::warn!("{path}: the stream that was here is gone, and a new one begins");
+        }
         sink.bytes_wait = bytes_wait;
         let started = relays.iter().map(|relay| relay.start(&sink.stream));
         sink.relays = started.collect::<Result<_, _>>()?;
@@ -145,7 +149,13 @@ impl StreamSink {
         config: &StreamSinkConfig,
         gauge: &Arc<SinkGauge>,
     ) -> Result<Self, SinkError> {
-        let opened = config.options.clone().open(&config.path);
+        Self::over(config.options.open(&config.path), gauge)
+    }
+
+    pub(super) fn over(
+        opened: Result<StreamWriter, OpenError>,
+        gauge: &Arc<SinkGauge>,
+    ) -> Result<Self, SinkError> {
         let stream = opened.map_err(|error| SinkError::Broken(error.to_string()))?;
         Ok(Self {
             relays: Vec::new(),
@@ -276,6 +286,10 @@ impl Sink for StreamSink {
     }
 
     fn poll_idle(&mut self, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
+        if let Err(error) = self.stream.check() {
+            self.losses.count(self.stream.sequences().durable);
+            return Poll::Ready(Err(SinkError::Broken(error.to_string())));
+        }
         if self.unchecked > 0 {
             // What it says of readers concerns the next batch.
             let _ = self.check();

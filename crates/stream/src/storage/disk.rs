@@ -7,14 +7,18 @@
 //!
 //! The lock is on `stream.lock` and on the directory itself, so that removing the file admits no second
 //! writer. On file systems that lock no directories (NFS) the file is all there is.
+//!
+//! Somebody may remove or rename what is in use. A write to a file without a name would be lost, so each write and each
+//! sync checks that the file still has one. Once the lock is taken, each use of a name checks that the path still leads
+//! to what was locked: another writer may have begun a stream there.
 
 use std::{
     any::Any,
     fs::{self, File, OpenOptions},
     io::{self, IoSlice},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -36,10 +40,23 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 /// The most parts one call to the kernel takes (`IOV_MAX` on Linux).
 const PARTS_MAX: usize = 1_024;
 
+/// What a writer has open was taken away.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Removed {
+    /// A file has no name any more.
+    #[error("the file was removed while it was in use")]
+    File,
+    /// The path does not lead to the locked directory any more.
+    #[error("the directory {} was removed or renamed while it was in use", .0.display())]
+    Directory(PathBuf),
+}
+
 /// A directory of the file system.
 #[derive(Debug)]
 pub struct Disk {
     path: PathBuf,
+    /// What is locked: the directory, or the file in it where directories cannot be locked. Its path, device and inode.
+    locked: Mutex<Option<(PathBuf, u64, u64)>>,
 }
 
 impl Disk {
@@ -63,7 +80,7 @@ impl Disk {
             let parent = created.parent().filter(|path| !path.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         }
-        Ok(Self { path })
+        Ok(Self::at(path))
     }
 
     /// The directory at `path`, which exists.
@@ -74,9 +91,16 @@ impl Disk {
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         if fs::metadata(&path)?.is_dir() {
-            Ok(Self { path })
+            Ok(Self::at(path))
         } else {
             Err(io::ErrorKind::NotADirectory.into())
+        }
+    }
+
+    fn at(path: PathBuf) -> Self {
+        Self {
+            path,
+            locked: Mutex::default(),
         }
     }
 
@@ -91,6 +115,7 @@ impl Disk {
         options.read(true);
         let is_written = matches!(access, Access::Cached | Access::Durable);
         options.write(is_written || is_new).create_new(is_new);
+        self.check_lock()?;
         let path = self.path.join(name);
         let flags = match access {
             Access::Read | Access::Cached => OFlags::empty(),
@@ -144,6 +169,7 @@ fn regular(file: File) -> io::Result<File> {
 
 impl Storage for Disk {
     fn list(&self) -> io::Result<Vec<String>> {
+        self.check_lock()?;
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -176,10 +202,12 @@ impl Storage for Disk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check_lock()?;
         fs::rename(self.path.join(from), self.path.join(to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.check_lock()?;
         fs::remove_file(self.path.join(name))
     }
 
@@ -198,12 +226,29 @@ impl Storage for Disk {
         // The file can be removed while it is locked, and the next would lock another of its name.
         // The directory cannot while it holds the stream.
         let directory = File::open(&self.path)?;
-        match lock_exclusively(&directory) {
+        let (path, locked) = match lock_exclusively(&directory) {
             // NFS locks only files that are open for writing, which a directory never is.
-            Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP) => {}
-            result => result?,
-        }
+            Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP) => {
+                (self.path.join(LOCK_NAME), &file)
+            }
+            result => result.map(|()| (self.path.clone(), &directory))?,
+        };
+        let found = locked.metadata()?;
+        *self.locked.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((path, found.dev(), found.ino()));
         Ok(Box::new((file, directory)))
+    }
+
+    fn check_lock(&self) -> io::Result<()> {
+        let locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((path, device, inode)) = &*locked else {
+            return Ok(());
+        };
+        match fs::metadata(path) {
+            Ok(found) if (found.dev(), found.ino()) == (*device, *inode) => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Err(io::Error::other(Removed::Directory(self.path.clone()))),
+        }
     }
 
     fn is_locked(&self) -> bool {
@@ -245,6 +290,14 @@ struct DiskFile {
 }
 
 impl DiskFile {
+    /// What is written to a file without a name is lost.
+    fn check_name(&self) -> io::Result<()> {
+        match self.file.metadata()?.nlink() {
+            0 => Err(io::Error::other(Removed::File)),
+            _ => Ok(()),
+        }
+    }
+
     /// Direct reads need aligned memory, offset and length, which the caller's need not be.
     fn read_direct(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let align = ALIGNMENT as u64;
@@ -301,12 +354,13 @@ impl StorageFile for DiskFile {
         if self.syncs_each_write {
             self.file.sync_data()?;
         }
-        Ok(())
+        self.check_name()
     }
 
     fn sync(&self) -> io::Result<()> {
         // `fdatasync` also writes a length that grew: the data is not found without it.
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.check_name()
     }
 
     fn resize(&self, bytes: u64) -> io::Result<()> {

@@ -10,7 +10,7 @@ pub mod simulated;
 use std::{any::Any, fmt, io, sync::Arc};
 
 pub use aligned::AlignedBuffer;
-pub use disk::{Disk, LOCK_NAME};
+pub use disk::{Disk, LOCK_NAME, Removed};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,15 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
     /// `WouldBlock` if another process or handle holds it.
     fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>>;
 
+    /// Whether what was locked is still in its place: another writer can open a directory that replaces it.
+    ///
+    /// # Errors
+    ///
+    /// [`Removed`], or an error of the file system.
+    fn check_lock(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Whether the lock is held. The default takes the lock and releases it.
     fn is_locked(&self) -> bool {
         self.lock()
@@ -89,15 +98,15 @@ pub trait StorageFile: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `StorageFull`, or an error of the file system; some of it may have been written then.
+    /// `StorageFull`, [`Removed`], or an error of the file system; some of it may have been written then.
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
 
     /// Makes everything durable that was written to the file, and its length.
     ///
     /// # Errors
     ///
-    /// An error of the file system. After it the data written since the last success may be lost; a second call proves
-    /// nothing.
+    /// [`Removed`], or an error of the file system. After it the data written since the last success may be lost; a
+    /// second call proves nothing.
     fn sync(&self) -> io::Result<()>;
 
     /// Sets the length; added bytes read as zeros, with space reserved where the file system can.

@@ -37,6 +37,9 @@ const SMALL_BYTES: usize = 64 << 10;
 /// After so many checks of empty shards the watch is turned off.
 const QUIET_CHECKS: u32 = 100;
 
+/// The pause between two checks of the lock.
+const LOCK_CHECK_NS: u64 = 1_000_000_000;
+
 /// Runs until the stream is closed.
 pub(super) fn run(shared: &Shared) {
     let guard = TurnGuard::new(shared);
@@ -340,7 +343,7 @@ impl Shared {
     ) -> bool {
         let begun = now_ns();
         let result = if is_writable {
-            write.run(slot)
+            write.run(slot).and_then(|()| self.check_lock(begun))
         } else {
             Err(io::Error::other("an earlier write failed"))
         };
@@ -474,6 +477,7 @@ impl Shared {
     /// Makes the written data durable, in mode interval.
     fn sync(&self, unsynced: Unsynced, guard: &TurnGuard<'_>) {
         let result = unsynced.files.iter().try_for_each(|file| file.sync());
+        let result = result.and_then(|()| self.check_lock(now_ns()));
         if let Err(error) = result {
             self.note_fault(format!("a sync failed: {error}"));
             // Before the phase says so, as in `commit`.
@@ -497,6 +501,18 @@ impl Shared {
             settled: unsynced.batches,
             ..Completions::default()
         });
+    }
+
+    /// Checks, at most once a second, that no other writer can have opened the stream.
+    fn check_lock(&self, now_ns: u64) -> io::Result<()> {
+        // Ordering: Relaxed, it only spaces the checks.
+        let checked_ns = self.lock_checked_ns.load(Ordering::Relaxed);
+        if now_ns.saturating_sub(checked_ns) < LOCK_CHECK_NS {
+            return Ok(());
+        }
+        self.storage.check_lock()?;
+        self.lock_checked_ns.store(now_ns, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The segment pool has met a failure.

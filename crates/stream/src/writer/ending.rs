@@ -140,7 +140,10 @@ impl Shared {
                 }
             }
             Err(error) => {
-                self.note_fault(error.to_string());
+                let cause = self.fault().unwrap_or_default();
+                self.note_fault(format!(
+                    "{cause}; the stream could not be read again: {error}"
+                ));
                 self.refuse(Some(AppendError::Down));
                 Phase::Down
             }

@@ -76,6 +76,8 @@ pub(super) struct Shared {
     /// The last record before those that the shards count.
     pub(super) base: AtomicU64,
     pub(super) written: AtomicU64,
+    /// When the lock was last found in its place, on the process's clock.
+    pub(super) lock_checked_ns: AtomicU64,
     /// Itself, for the batches.
     pub(super) this: Weak<Shared>,
 }

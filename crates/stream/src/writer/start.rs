@@ -214,6 +214,7 @@ fn start(
         closed: Mutex::new(None),
         base: AtomicU64::new(last_record),
         written: AtomicU64::new(last_record),
+        lock_checked_ns: AtomicU64::new(0),
         this: this.clone(),
     });
     let threads = start_threads(&shared).map_err(OpenError::io("start the stream's threads"))?;

@@ -28,6 +28,7 @@ use super::{
     shared::{Attempt, Sequences, Shared},
     sync_mode::SyncMode,
     ticket::{Ticket, Unpark},
+    writer_state::Phase,
 };
 
 /// Records that `append_many` appends under one lock.
@@ -379,6 +380,19 @@ impl StreamWriter {
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         self.shared().fault()
+    }
+
+    /// Checks that records can still be written: the stream is not down, and its directory is in its place.
+    ///
+    /// # Errors
+    ///
+    /// The [fault](Self::fault), or [`Removed`](crate::storage::Removed).
+    pub fn check(&self) -> io::Result<()> {
+        let shared = self.shared();
+        if matches!(shared.state().phase, Phase::Down) {
+            return Err(io::Error::other(shared.fault().unwrap_or_default()));
+        }
+        shared.storage.check_lock()
     }
 
     /// When a record counts as durable.

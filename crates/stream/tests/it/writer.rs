@@ -1,11 +1,11 @@
 //! Writing, closing and going on.
 
-use std::num::NonZeroU32;
+use std::{fs, num::NonZeroU32};
 
 use freeboard_flow::{LaneConfig, Overload};
 use freeboard_stream::{
-    AppendError, BufferSize, MasterKey, OpenError, ReaderOptions, StreamOptions, SyncMode,
-    TicketError, format::Algorithm,
+    AppendError, BufferSize, CloseError, MasterKey, OpenError, ReaderOptions, StreamOptions,
+    StreamWriter, SyncMode, TicketError, format::Algorithm,
 };
 
 use crate::{
@@ -66,13 +66,65 @@ fn two_writers_on_one_stream_are_refused() {
 fn a_second_writer_is_refused_though_the_lock_file_is_gone() {
     let (directory, stream) = open(StreamOptions::new());
     let path = directory.path();
-    std::fs::remove_file(path.join("stream.lock")).unwrap();
+    fs::remove_file(path.join("stream.lock")).unwrap();
     for _ in 0..2 {
         let second = StreamOptions::new().open(path);
         assert!(matches!(second, Err(OpenError::Locked)), "{second:?}");
     }
     stream.close().unwrap();
     StreamOptions::new().open(path).unwrap().close().unwrap();
+}
+
+/// Appends until a record is refused, or is not durable.
+fn append_until_it_fails(stream: &StreamWriter) -> u64 {
+    let mut durable = 0;
+    eventually("it is noticed", || {
+        let ticket = stream.append(&[7; 1_000]);
+        match ticket.map(|ticket| ticket.wait()) {
+            Ok(Ok(sequence)) => durable = sequence,
+            Ok(Err(_)) | Err(_) => return true,
+        }
+        false
+    });
+    eventually("it is down", || {
+        stream.append(&[7; 1_000]).err() == Some(AppendError::Down)
+    });
+    durable
+}
+
+#[test]
+fn no_record_is_acknowledged_once_the_directory_is_removed() {
+    for mode in ["none", "interval:5", "batch"] {
+        let (directory, stream) = open(StreamOptions::new().sync(mode.parse().unwrap()));
+        stream.append(b"it has a file").unwrap().wait().unwrap();
+        // The writer may create a file meanwhile.
+        eventually("it is removed", || fs::remove_dir_all(&directory).is_ok());
+        assert_eq!(append_until_it_fails(&stream), 0, "{mode}");
+        let fault = stream.fault().unwrap();
+        assert!(fault.contains("removed while it was in use"), "{fault}");
+        let anew = StreamOptions::new().open(directory.path()).unwrap();
+        assert!(matches!(stream.close(), Err(CloseError::Down { .. })));
+        anew.append(b"first").unwrap().wait().unwrap();
+        assert_eq!(anew.close().unwrap().unwrap().sequence, 1);
+    }
+}
+
+#[test]
+fn a_writer_whose_directory_was_renamed_leaves_another_in_its_place_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let [path, aside] = ["log", "aside"].map(|name| directory.path().join(name));
+    let stream = StreamOptions::new().open(&path).unwrap();
+    stream.append(b"it has a file").unwrap().wait().unwrap();
+    fs::rename(&path, &aside).unwrap();
+    let other = StreamOptions::new().open(&path).unwrap();
+    let durable = append_until_it_fails(&stream);
+    let fault = stream.fault().unwrap();
+    assert!(fault.contains("removed or renamed"), "{fault}");
+    assert!(matches!(stream.close(), Err(CloseError::Down { .. })));
+    assert!(other.close().unwrap().is_none());
+    // What was acknowledged until then is where the directory is.
+    let stream = StreamOptions::new().open(&aside).unwrap();
+    assert!(stream.sequences().durable >= durable);
 }
 
 #[test]
