@@ -81,7 +81,7 @@ enum Mode {
 #[derive(Clone, Copy, Debug)]
 struct Retired {
     number: u64,
-    /// Whether its file is removed, because another one waits to be recycled already.
+    /// Whether its file is removed, because another one waits to be recycled already, or it is too long for that.
     is_removed: bool,
 }
 
@@ -435,7 +435,8 @@ impl SegmentPool {
         let oldest = state.finished.front().filter(|_| is_retired);
         let retired = oldest.map(|oldest| Retired {
             number: oldest.number,
-            is_removed: state.spare.is_some(),
+            // Only files of the usual length are used again.
+            is_removed: state.spare.is_some() || oldest.bytes > self.segment_bytes,
         });
         let sealer = state.sealer.clone();
         drop(state);

@@ -291,3 +291,18 @@ fn a_large_record_finds_space_on_a_full_disk() {
     let report = verify(&disk, None, &VerifyOptions::default(), &mut |_| {}).unwrap();
     assert!(report.is_whole(), "{:?}", report.damages);
 }
+
+#[test]
+fn the_file_of_a_large_record_is_not_kept_to_be_used_again() {
+    let disk = SimulatedDisk::new(SimulatedSettings::default());
+    let stream = options(segments(4))
+        .open_on(Arc::new(disk.clone()))
+        .unwrap();
+    append_in_time(&stream, 16 * SEGMENT_BYTES as usize);
+    eventually("its segment is removed", || {
+        append_in_time(&stream, 10_000);
+        !disk.list().unwrap().contains(&segment_name(1))
+    });
+    assert!(used(&disk) < 16 * SEGMENT_BYTES, "{:?}", disk.list());
+    stream.close().unwrap();
+}
