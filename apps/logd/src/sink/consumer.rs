@@ -169,6 +169,11 @@ impl Consumer {
         Ok(())
     }
 
+    /// Fails if the stream is down, or its directory is gone: its records will not become durable.
+    pub(super) fn check(&self) -> std::io::Result<()> {
+        self.stream.check()
+    }
+
     /// Whether all records that were accepted were handed out.
     pub(super) fn is_at_end(&self) -> bool {
         self.reader.next_sequence() > self.stream.sequences().accepted

@@ -130,6 +130,11 @@ impl SinkGauge {
     pub(crate) fn rotate(&self) {
         // Ordering: Relaxed: the wake-up orders it.
         self.rotations.fetch_add(1, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Has the sink called.
+    pub(super) fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -218,7 +223,7 @@ impl SinkGauge {
         self.rotations.load(Ordering::Relaxed)
     }
 
-    /// What [`rotate`](Self::rotate) wakes.
+    /// What [`wake`](Self::wake) wakes.
     pub(super) fn set_waker(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }

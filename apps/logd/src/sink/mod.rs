@@ -30,7 +30,7 @@ mod stream;
 
 use std::{
     fmt,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
 };
 
@@ -48,6 +48,11 @@ pub use stream::StreamSinkConfig;
 
 /// Attempts at one batch that may end in a panic.
 pub const PANICS_MAX: u32 = 3;
+
+/// Locks it. No thread leaves what is in it half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Why a sink did not take a batch.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -23,7 +23,7 @@
 
 use std::{
     num::NonZeroUsize,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -37,6 +37,7 @@ use ureq::{Agent, http::Uri};
 use super::{
     SinkConfig, SinkError, SinkGauge,
     consumer::{Acks, Chunk, Consumer},
+    lock,
     spill::SpoolConfig,
     stream::stream_sink,
 };
@@ -165,10 +166,6 @@ impl RelayConfig {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Counts a sender that has ended, also by a panic.
 struct SenderGuard<'a>(&'a Shared);
 
@@ -211,22 +208,12 @@ struct Shared {
 }
 
 impl Shared {
-    /// Waits; `true` if the relay is to stop.
-    fn pause(&self, time: Duration) -> bool {
+    /// Waits; `true` if the relay is to stop. After a failure it waits only until another sender has an answer after the first
+    /// `answered`: one that still paused would hold the position while the others send all that is behind it.
+    fn pause(&self, time: Duration, answered: Option<u64>) -> bool {
         let stopping = lock(&self.stopping);
-        let wait = self
-            .stopped
-            .wait_timeout_while(stopping, time, |stopping| !stopping.is_wanted);
-        wait.unwrap_or_else(PoisonError::into_inner).0.is_wanted
-    }
-
-    /// As [`Shared::pause`], until a request of another sender succeeds: one that still paused would hold the position while
-    /// the others send all that is behind it.
-    fn pause_after_failure(&self, time: Duration) -> bool {
-        let stopping = lock(&self.stopping);
-        let before = stopping.answered;
         let wait = self.stopped.wait_timeout_while(stopping, time, |stopping| {
-            !stopping.is_wanted && stopping.answered == before
+            !stopping.is_wanted && answered.is_none_or(|answered| stopping.answered == answered)
         });
         wait.unwrap_or_else(PoisonError::into_inner).0.is_wanted
     }
@@ -235,7 +222,12 @@ impl Shared {
     fn send(&self, number: u32) {
         while let Some((chunk, stream_id)) = self.next() {
             let mut attempt = 0;
-            while let Err(error) = self.post(&chunk, &stream_id) {
+            loop {
+                // Before the attempt: another success meanwhile is newer than its failure.
+                let answered = lock(&self.stopping).answered;
+                let Err(error) = self.post(&chunk, &stream_id) else {
+                    break;
+                };
                 self.config.gauge.fail(&SinkError::Busy(error));
                 lock(&self.acks).show();
                 // The senders spread over the pause.
@@ -243,7 +235,7 @@ impl Shared {
                 let jitter_ppm = 1_000_000 / senders * number;
                 let delay_ns = self.config.backoff.delay_jittered_ns(attempt, jitter_ppm);
                 attempt = attempt.saturating_add(1);
-                if self.pause_after_failure(Duration::from_nanos(delay_ns)) {
+                if self.pause(Duration::from_nanos(delay_ns), Some(answered)) {
                     return;
                 }
             }
@@ -259,7 +251,7 @@ impl Shared {
     fn next(&self) -> Option<(Chunk, String)> {
         let mut source = lock(&self.source);
         let mut pause = Duration::ZERO;
-        while !self.pause(pause) {
+        while !self.pause(pause, None) {
             if lock(&self.acks).at_work() >= AHEAD_MAX * self.config.requests_max.get() {
                 pause = IDLE;
                 continue;

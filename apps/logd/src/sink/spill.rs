@@ -43,6 +43,7 @@ use super::{
     Sink, SinkConfig, SinkError, SinkGauge, StreamSinkConfig,
     consumer::{Acks, Chunk, Consumer},
     driver::{Called, Driver},
+    lock,
     stream::StreamSink,
 };
 use crate::{
@@ -217,10 +218,6 @@ struct Shared {
     spool: Mutex<Option<Spool>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Wake for Shared {
     fn wake(self: Arc<Self>) {
         lock(&self.state).is_woken = true;
@@ -263,7 +260,7 @@ impl Shared {
         // A sink that was just opened may have something to do.
         let mut is_idle_due = true;
         loop {
-            let work = self.next(&mut chunk, &mut is_idle_due);
+            let work = self.next(&mut chunk, &mut is_idle_due, driver.gauge());
             let is_done = match &work {
                 Work::FromMemory(batch) | Work::FromSpool(batch) => {
                     self.call(&mut driver, Some(batch), &waker)
@@ -309,7 +306,13 @@ impl Shared {
     }
 
     /// Waits for the next work. `chunk` has batches from the spool, `is_idle_due` says whether the sink may have other work.
-    fn next(&self, chunk: &mut VecDeque<Arc<Batch>>, is_idle_due: &mut bool) -> Work {
+    /// The sink, which has `gauge`, fails while the spool cannot be read.
+    fn next(
+        &self,
+        chunk: &mut VecDeque<Arc<Batch>>,
+        is_idle_due: &mut bool,
+        gauge: &SinkGauge,
+    ) -> Work {
         loop {
             let mut state = lock(&self.state);
             let is_stopping = state.stops_at.is_some();
@@ -336,7 +339,9 @@ impl Shared {
                     Ok(()) if !chunk.is_empty() => continue,
                     Ok(()) => Some(POLL),
                     Err(error) => {
-                        self.gauge.fail(&error);
+                        gauge.fail(&error);
+                        // The queue checks its spool, and opens it again if it is gone.
+                        self.gauge.wake();
                         Some(READ_PAUSE)
                     }
                 };
@@ -362,13 +367,14 @@ impl Shared {
         let Some(Spool { consumer, acks }) = spool.as_mut() else {
             return Ok(());
         };
-        let chunk = consumer.next(CHUNK_BYTES);
-        match chunk.map_err(|error| SinkError::Busy(error.to_string()))? {
+        let busy = |error: &dyn std::error::Error| SinkError::Busy(error.to_string());
+        match consumer.next(CHUNK_BYTES).map_err(|error| busy(&error))? {
             Some(chunk) => {
                 let given_before = lock(&self.state).given_before;
                 split(chunk, given_before, acks, &self.gauge, batches);
             }
             None => {
+                consumer.check().map_err(|error| busy(&error))?;
                 let mut state = lock(&self.state);
                 if !state.is_appending && consumer.is_at_end() && lock(acks).is_idle() {
                     state.place = Place::Memory;
@@ -613,11 +619,8 @@ impl SpillSink {
     /// Puts a batch into the spool.
     fn spill(&mut self, batch: &Arc<Batch>, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
         let result = self.append(Some(batch), task);
-        if let Poll::Ready(Err(SinkError::Broken(_))) = &result
-            && let Some(spool) = self.spool.take()
-        {
-            // Its lock is released, so that it can be opened again.
-            let _ = Box::new(spool).close();
+        if let Poll::Ready(Err(SinkError::Broken(_))) = &result {
+            self.close_spool();
         }
         let result = match result {
             Poll::Ready(Err(SinkError::Busy(error) | SinkError::Broken(error))) => {
@@ -645,6 +648,13 @@ impl SpillSink {
         drop(state);
         self.shared.changed.notify_all();
         result
+    }
+
+    /// Releases the lock of a spool that has failed, so that it can be opened again.
+    fn close_spool(&mut self) {
+        if let Some(spool) = self.spool.take() {
+            let _ = Box::new(spool).close();
+        }
     }
 
     /// Takes what the sink has not taken of the memory.
@@ -781,10 +791,19 @@ impl Sink for SpillSink {
     }
 
     fn poll_idle(&mut self, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
-        match &mut self.spool {
+        let result = match &mut self.spool {
             Some(spool) => spool.poll_idle(task),
+            // Its reader waits for it.
+            None if lock(&self.shared.state).place == Place::Spool => {
+                Poll::Ready(self.open_spool())
+            }
             None => Poll::Ready(Ok(())),
-        }
+        };
+        let Poll::Ready(Err(SinkError::Broken(error))) = result else {
+            return result;
+        };
+        self.close_spool();
+        Poll::Ready(Err(SinkError::Busy(error)))
     }
 
     fn close(mut self: Box<Self>) -> Result<(), SinkError> {

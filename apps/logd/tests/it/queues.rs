@@ -273,6 +273,38 @@ fn a_line_that_is_to_be_durable_is_in_the_spool() {
 }
 
 #[test]
+fn a_spool_that_was_removed_is_made_anew() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sink = TestSink::default().shut();
+    let rig = start(&sink, spill(directory.path()));
+    // More than the reader takes at once.
+    let lines: Vec<_> = (0..1_000)
+        .map(|line| format!("{line:05} {}", "x".repeat(500)))
+        .collect();
+    fill(&rig, &lines);
+    // The writer may create a file meanwhile.
+    let spool = directory.path().join("spool");
+    eventually("it is removed", || std::fs::remove_dir_all(&spool).is_ok());
+    sink.open();
+    let [queue, gauge] = gauges(&rig);
+    eventually("the queue is empty", || queue.behind() == 0);
+    // Those of the first writes may be lost, if nothing was read or written before.
+    let mut sent = 1_000;
+    eventually("lines arrive through the spool again", || {
+        fill(&rig, &lines[..50]);
+        sent += 50;
+        eventually("the queue is empty", || queue.behind() == 0);
+        sink.texts().ends_with(&lines[..50])
+    });
+    assert!(spool.exists());
+    let shed: u64 = rig.server.totals().shed.iter().sum();
+    // A line whose write failed may be there all the same.
+    let accounted = gauge.lines() + queue.lost() + shed;
+    assert!(accounted >= sent, "{accounted} of {sent}: {queue:?}");
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
 fn a_sink_behind_a_queue_rotates_and_its_spool_is_synced_as_set() {
     struct Rotating(Arc<AtomicBool>);
     impl Sink for Rotating {

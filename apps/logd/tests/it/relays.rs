@@ -2,8 +2,8 @@
 
 use std::{
     collections::HashMap,
-    io::{BufRead, BufReader, Lines, Write},
-    net::SocketAddr,
+    io::{BufRead, BufReader, Lines, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     num::NonZeroUsize,
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
@@ -81,6 +81,62 @@ fn lines_arrive_in_order_with_one_request_at_a_time() {
     drop(client);
     assert!(from.stop().is_clean());
     assert!(to.stop().is_clean());
+}
+
+/// Reads a request to its end.
+fn read_request(client: &mut TcpStream) {
+    let mut reader = BufReader::new(client);
+    let mut bytes = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("a head");
+        let line = line.trim().to_ascii_lowercase();
+        if let Some(length) = line.strip_prefix("content-length:") {
+            bytes = length.trim().parse().expect("a length");
+        } else if line.is_empty() {
+            break;
+        }
+    }
+    reader.read_exact(&mut vec![0; bytes]).expect("a body");
+}
+
+#[test]
+fn a_sender_whose_attempt_fails_after_the_success_of_another_tries_again_at_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("it is asked");
+    let address = listener.local_addr().expect("it listens");
+    let mut relay = relay(format!("http://{address}/"));
+    relay.requests_max = NonZeroUsize::new(2).expect("two");
+    relay.backoff.min_ns = 3_600_000_000_000;
+    relay.backoff.max_ns = relay.backoff.min_ns;
+    let from = sender(directory.path(), relay);
+    // Each is a request.
+    let line = "x".repeat(5_000);
+    send(&from, &format!("{line}\n{line}\n"));
+    let request = || {
+        let mut found = None;
+        eventually("a request", || {
+            found = listener.accept().ok();
+            found.is_some()
+        });
+        let (mut client, _) = found.expect("it was found");
+        client.set_nonblocking(false).expect("it blocks");
+        read_request(&mut client);
+        client
+    };
+    let answer = |mut client: TcpStream, status: &str| {
+        let text = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+        client.write_all(text.as_bytes()).expect("it reads");
+    };
+    let (fails, succeeds) = (request(), request());
+    let gauge = gauge(&from);
+    answer(succeeds, "200 OK");
+    eventually("one has succeeded", || gauge.lines() == 1);
+    answer(fails, "503 Service Unavailable");
+    answer(request(), "200 OK");
+    eventually("both have", || gauge.lines() == 2);
+    assert!(from.stop().is_clean());
 }
 
 #[test]
