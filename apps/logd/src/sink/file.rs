@@ -33,6 +33,20 @@ use super::{
 };
 use crate::{batch::Batch, input::received_now_ns, query::Form};
 
+#[cfg(test)]
+use super::faults::{call, sync_data};
+
+/// A call of the operating system. Tests let each of them fail.
+#[cfg(not(test))]
+fn call<T>(run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    run()
+}
+
+#[cfg(not(test))]
+fn sync_data(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
 /// Under load, what somebody waits for is synced after so long.
 const SYNC_TIME: Duration = Duration::from_millis(20);
 
@@ -176,7 +190,7 @@ impl FileSink {
 
     /// Opens the file if it is not open, or is no longer the one of this name, and rotates it if it is time.
     fn ready(&mut self) -> io::Result<()> {
-        let named = match fs::metadata(&self.config.path) {
+        let named = match call(|| fs::metadata(&self.config.path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             found => Some(found?),
         };
@@ -205,8 +219,8 @@ impl FileSink {
         let path = &self.config.path;
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o640);
-        let mut file = options.open(path)?;
-        let found = file.metadata()?;
+        let mut file = call(|| options.open(path))?;
+        let found = call(|| file.metadata())?;
         if !found.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
@@ -218,13 +232,13 @@ impl FileSink {
         }
         let mut bytes = found.len();
         if bytes == 0 {
-            sync_directory(path)?;
+            call(|| sync_directory(path))?;
         } else if self.lines.is_at_line() {
             let mut last = [0];
-            file.read_exact_at(&mut last, bytes - 1)?;
+            call(|| file.read_exact_at(&mut last, bytes - 1))?;
             if last != *b"\n" {
                 // A power failure, or an error, has cut its last line.
-                file.write_all(b"\n")?;
+                call(|| file.write_all(b"\n"))?;
                 bytes += 1;
             }
         }
@@ -260,12 +274,12 @@ impl FileSink {
         let rotated = loop {
             let rotated = rotated_name(path, now_ns);
             let packed = packed_name(&rotated);
-            if !rotated.try_exists()? && !packed.try_exists()? {
+            if !call(|| rotated.try_exists())? && !call(|| packed.try_exists())? {
                 break rotated;
             }
             now_ns += 1_000;
         };
-        fs::rename(path, rotated)?;
+        call(|| fs::rename(path, rotated))?;
         self.is_rotation_wanted = false;
         self.open()?;
         self.packer.run();
@@ -274,9 +288,11 @@ impl FileSink {
 
     /// Makes durable what is to be, and lets go of the batches that wait for it.
     fn sync(&mut self) -> io::Result<()> {
-        let is_wanted = self.config.sync || !self.pending.is_empty();
+        // The begin of a batch too: only this handle learns whether it was lost.
+        let is_begun = !self.lines.is_untouched();
+        let is_wanted = self.config.sync || !self.pending.is_empty() || is_begun;
         let synced = match &self.open {
-            Some(open) if is_wanted && self.unsynced_bytes > 0 => open.file.sync_data(),
+            Some(open) if is_wanted && self.unsynced_bytes > 0 => sync_data(&open.file),
             _ => Ok(()),
         };
         let lines = if is_wanted || synced.is_err() {
@@ -293,6 +309,7 @@ impl FileSink {
             drop(pending);
             // The kernel may have dropped what it could not write, and the next sync would succeed.
             self.gauge.lose(lines);
+            self.lines.restart();
             self.open = None;
         }
         synced
@@ -310,7 +327,7 @@ impl FileSink {
         self.ready()?;
         let open = self.open.as_mut().expect("it is ready");
         let left = self.lines.left();
-        let written = self.lines.write(&mut open.file);
+        let written = call(|| self.lines.write(&mut open.file));
         let bytes = (left - self.lines.left()) as u64;
         open.bytes += bytes;
         self.unsynced_bytes += bytes;

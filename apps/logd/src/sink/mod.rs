@@ -20,6 +20,8 @@
 mod actor;
 mod consumer;
 mod driver;
+#[cfg(test)]
+mod faults;
 mod file;
 mod gauge;
 mod relay;

@@ -123,6 +123,11 @@ impl Lines {
         self.written = whole.map_or(0, |at| at + 1);
     }
 
+    /// Goes back to the begin of the batch.
+    pub(super) fn restart(&mut self) {
+        self.written = 0;
+    }
+
     /// Writes the rest. After an error it goes on where it was.
     pub(super) fn write(&mut self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
         while self.written < self.bytes.len() {
