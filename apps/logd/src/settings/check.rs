@@ -6,6 +6,12 @@ use rustix::fs::{Access, access};
 
 use super::{Settings, SettingsError};
 
+/// The size of a segment that is not set, in bytes.
+const SEGMENT_BYTES: u64 = 256 << 20;
+
+/// On a small disk it is not smaller than this, in bytes.
+const SMALL_SEGMENT_BYTES_MIN: u64 = 1 << 20;
+
 impl Settings {
     /// Checks that certificates and keys can be used, that sinks and Unix sockets can be created where they are to be, and
     /// what [`Settings::config`] checks. Addresses are not bound: a running server may have them.
@@ -78,6 +84,21 @@ impl Settings {
     }
 }
 
+/// Free space at the path, or where it will be created; `None` if it cannot be found out.
+pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+    let there = path.ancestors().find(|path| exists(path));
+    let found = rustix::fs::statvfs(there.unwrap_or(Path::new("."))).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// The size of a segment where the free space is less than four of the usual size: up to a quarter of it.
+pub(super) fn segment_of_small_disk(free_bytes: u64) -> Option<u64> {
+    let quarter = (free_bytes / 4).max(SMALL_SEGMENT_BYTES_MIN);
+    // The largest power of two up to a quarter.
+    let bytes = 1 << quarter.ilog2();
+    (bytes < SEGMENT_BYTES).then_some(bytes)
+}
+
 fn exists(path: &Path) -> bool {
     !path.as_os_str().is_empty() && path.exists()
 }
@@ -100,5 +121,25 @@ fn writable(directory: &Path, path: &Path) -> Result<(), SettingsError> {
     match access(directory, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => Ok(()),
         Err(error) => invalid(format!("{}: {error}", directory.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::segment_of_small_disk;
+
+    #[test]
+    fn four_segments_fit_on_a_small_disk() {
+        let [kib, mib, gib] = [10, 20, 30].map(|shift| 1_u64 << shift);
+        for (free, expected) in [
+            (0, Some(mib)),
+            (600 * kib, Some(mib)),
+            (16 * mib, Some(4 * mib)),
+            (gib - 1, Some(128 * mib)),
+            (gib, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(segment_of_small_disk(free), expected, "{free} free");
+        }
     }
 }

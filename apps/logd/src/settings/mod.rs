@@ -284,6 +284,15 @@ impl StreamSettings {
         }
         if let Some(segment) = self.segment {
             options = options.segment_bytes(segment.0);
+        } else if let Some(free) = check::free_bytes(&self.path)
+            && let Some(bytes) = check::segment_of_small_disk(free)
+        {
+            let mib = bytes >> 20;
+            tracing::warn!(
+                "the stream {}: {free} bytes are free, so its segments take {mib} MiB each",
+                self.name
+            );
+            options = options.segment_bytes(bytes);
         }
         Ok(StreamSinkConfig {
             path: self.path.clone(),
