@@ -26,7 +26,10 @@ const NOTIFICATIONS: u32 = 100_000;
 const LOGD_KILLS: u32 = 1_000;
 /// Lines of each of the 20 senders of a log server's overload.
 const LOGD_LINES: u32 = 1_000_000;
-
+/// Clients that a log server has at once.
+const LOGD_CLIENTS: u32 = 10_000;
+/// Kills of an archiver in the middle of a segment.
+const ARCHIVE_KILLS: u32 = 100;
 /// Kills of the key-value store under load.
 const KVS_KILLS: u32 = 1_000;
 
@@ -71,6 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             kvs_kills(seed).run(&root)?;
             logd_kills().run(&root)?;
             logd_overload().run(&root)?;
+            archive_kills().run(&root)?;
         }
         // loom is deterministic: a second pass would repeat the first.
         if round == 1 {
@@ -129,6 +133,14 @@ fn logd_overload() -> Cargo {
     Cargo::new(["test", "--release"])
         .with_arguments(["-p", "freeboard-lab", "--test", "logd_overload"])
         .with_variable("FREEBOARD_LOGD_LINES", LOGD_LINES.to_string())
+        .with_variable("FREEBOARD_LOGD_CLIENTS", LOGD_CLIENTS.to_string())
+}
+
+fn archive_kills() -> Cargo {
+    Cargo::new(["test", "--release"])
+        .with_arguments(["-p", "freeboard-lab", "--test", "stream_archive"])
+        .with_arguments(["--features", "archive"])
+        .with_variable("FREEBOARD_ARCHIVE_KILLS", ARCHIVE_KILLS.to_string())
 }
 
 fn seed() -> Result<u64> {

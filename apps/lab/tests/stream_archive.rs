@@ -1,9 +1,10 @@
 //! `freeboard stream archive`, `restore`, and `verify` of an archive: an archiver may be killed at any moment.
+//! `FREEBOARD_ARCHIVE_KILLS` says how often one is killed; `cargo xtask soak` does it 100 times.
 #![cfg(feature = "archive")]
 
 mod lab;
 
-use std::{fs, path::PathBuf, thread};
+use std::{env, fs, path::PathBuf, thread};
 
 use lab::{Running, code, count, room::Room, room::SEALED, room::lines, stderr, stdout};
 
@@ -34,39 +35,40 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn an_archiver_that_is_killed_is_continued_by_the_next() {
+    let kills = env::var("FREEBOARD_ARCHIVE_KILLS");
+    let kills = kills.map_or(1, |value| value.parse().expect("a number"));
+    // Four parts first, then another number each time: less than all eight.
+    for parts in (3..10).map(|number| 1 + number % 7).cycle().take(kills) {
+        check_killed_after(parts);
+    }
+}
+
+/// An archiver is killed when so many parts are there and noted, and the next one sends only the rest.
+fn check_killed_after(parts: usize) {
     let room = Room::new();
     let line = [vec![b'x'; 9_999], vec![b'\n']].concat();
     // One segment of eight parts, and a second one.
     room.append(SEALED, &line.repeat(6_800));
-    let command = room.words(&format!(
-        "stream archive LOG --key-file KEY --to {}",
-        url(&room)
-    ));
-    let killed = Running::start(&format!("{command} --rate 16M"));
-    // The first four parts are there and noted.
+    let words = format!("archive LOG --key-file KEY --to {}", url(&room));
+    let slow = room.words(&format!("stream {words} --rate 16M"));
+    let killed = Running::start(&slow);
     let note = folder(&room).join("00000000000000000001.segment.upload");
     let tags =
         || fs::read_to_string(&note).map_or(0, |text| text.lines().count().saturating_sub(3));
-    wait_until("no part is noted", || tags() >= 4);
+    wait_until("no part is noted", || tags() >= parts);
     killed.kill();
     assert_eq!(objects(&room, ".segment"), 0);
-    let report = room.json(
-        &format!("archive LOG --key-file KEY --to {}", url(&room)),
-        0,
-    );
+    let report = room.json(&words, 0);
     assert_eq!(count(&report, "archived_record"), 6_800);
-    assert!(count(&report, "bytes") < 40_000_000, "{report}");
+    let rest = 70_000_000 - ((parts as u64) << 23);
+    assert!(count(&report, "bytes") < rest, "{parts} parts: {report}");
     assert_eq!(objects(&room, ".upload"), 0);
     let verified = room.json(&format!("verify {} --key-file KEY", url(&room)), 0);
     assert_eq!(
         (count(&verified, "records"), &verified["head"]),
         (6_800, &report["head"])
     );
-    let again = room.json(
-        &format!("archive LOG --key-file KEY --to {}", url(&room)),
-        0,
-    );
-    assert_eq!(count(&again, "bytes"), 0);
+    assert_eq!(count(&room.json(&words, 0), "bytes"), 0);
 }
 
 #[test]
