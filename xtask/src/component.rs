@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 /// A program of others that tests or measurements need.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Component {
     /// Its common name.
     pub(crate) name: &'static str,
@@ -187,7 +187,7 @@ pub(crate) const SYSLOG_NG: Component = Component {
 };
 
 /// How a Debian package is used without being installed.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unpacked {
     /// Its name; the packages that it depends on are installed.
     package: &'static str,

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
-use crate::component;
+use crate::component::{self, Component};
 
 use super::peer::Host;
 
@@ -98,30 +98,7 @@ fn gibibytes(kibibytes: &str) -> String {
 fn version(host: Host) -> Option<(&'static str, String)> {
     match host {
         Host::Rust => None,
-        Host::Fio => Some(("fio", said_by("fio", &["--version"]))),
-        // It says so on standard error.
-        Host::Nginx => Some(("nginx", said_by("dpkg-query", &["-Wf${Version}", "nginx"]))),
-        Host::Haproxy => Some((
-            "haproxy",
-            said_by("dpkg-query", &["-Wf${Version}", "haproxy"]),
-        )),
-        Host::RedisBenchmark => Some((
-            "Redis",
-            said_by("dpkg-query", &["-Wf${Version}", "redis-tools"]),
-        )),
-        Host::Rsyslog => Some((
-            "rsyslog",
-            said_by("dpkg-query", &["-Wf${Version}", "rsyslog"]),
-        )),
-        // It may be unpacked and not installed.
-        Host::SyslogNg => component::SYSLOG_NG.program("syslog-ng").map(|program| {
-            let text = said_by(&program.to_string_lossy(), &["--version"]);
-            let line = text.lines().next().unwrap_or_default();
-            (
-                "syslog-ng",
-                line.trim_start_matches("syslog-ng ").to_owned(),
-            )
-        }),
+        Host::Program(component) => Some((component.name, program_version(component))),
         Host::Beam => Some(("BEAM", format!("OTP {}", otp_version()))),
         Host::Go | Host::GoServer => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
         Host::Jvm => {
@@ -129,6 +106,18 @@ fn version(host: Host) -> Option<(&'static str, String)> {
             Some(("JVM", text.lines().next().unwrap_or_default().to_owned()))
         }
     }
+}
+
+fn program_version(component: &Component) -> String {
+    // It may be unpacked and not installed.
+    if let Some(program) = component::SYSLOG_NG.program("syslog-ng")
+        && *component == component::SYSLOG_NG
+    {
+        let text = said_by(&program.to_string_lossy(), &["--version"]);
+        let line = text.lines().next().unwrap_or_default();
+        return line.trim_start_matches("syslog-ng ").to_owned();
+    }
+    said_by("dpkg-query", &["-Wf${Version}", component.packages[0]])
 }
 
 /// The full version, which only a file of the release has.

@@ -1,5 +1,7 @@
 //! The peers: the programs that are measured.
 
+use crate::component::{self, Component};
+
 /// The kind of a peer, which decides the comparisons that it is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -40,18 +42,8 @@ pub(crate) enum Host {
     /// Built with Go, started and asked by the program of the peers in Rust.
     GoServer,
     Jvm,
-    /// Called and read by the program of the peers in Rust.
-    Fio,
     /// Started by the program of the peers in Rust.
-    Nginx,
-    /// Started by the program of the peers in Rust.
-    Haproxy,
-    /// Started and read by the program of the peers in Rust.
-    RedisBenchmark,
-    /// Started by the program of the peers in Rust.
-    Rsyslog,
-    /// Started by the program of the peers in Rust.
-    SyslogNg,
+    Program(&'static Component),
 }
 
 /// One runtime, channel or ring.
@@ -95,12 +87,12 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("disruptor-rs-hint", Kind::Ring, Host::Rust),
     Peer::new("crossbeam", Kind::Channel, Host::Rust),
     Peer::new("mutex-vecdeque", Kind::Channel, Host::Rust),
-    Peer::new("fio", Kind::Disk, Host::Fio),
+    Peer::new("fio", Kind::Disk, Host::Program(&component::FIO)),
     Peer::new("okaywal", Kind::Log, Host::Rust),
     Peer::new("fjall", Kind::Log, Host::Rust),
     Peer::new("plain-file", Kind::Log, Host::Rust),
-    Peer::new("nginx", Kind::Server, Host::Nginx),
-    Peer::new("haproxy", Kind::Proxy, Host::Haproxy),
+    Peer::new("nginx", Kind::Server, Host::Program(&component::NGINX)),
+    Peer::new("haproxy", Kind::Proxy, Host::Program(&component::HAPROXY)),
     Peer::new("hyper", Kind::Server, Host::Rust),
     Peer::new("go-http", Kind::Server, Host::GoServer),
     Peer::new("go-net", Kind::TaskRuntime, Host::GoServer),
@@ -110,12 +102,24 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("redis-rs", Kind::RedisClient, Host::Rust),
     Peer::new("redis-rs-limited", Kind::RedisClient, Host::Rust),
     Peer::new("rustis", Kind::RedisClient, Host::Rust),
-    Peer::new("redis-benchmark", Kind::LoadGenerator, Host::RedisBenchmark),
-    Peer::new("redis", Kind::Log, Host::RedisBenchmark),
+    Peer::new(
+        "redis-benchmark",
+        Kind::LoadGenerator,
+        Host::Program(&component::REDIS_BENCHMARK),
+    ),
+    Peer::new(
+        "redis",
+        Kind::Log,
+        Host::Program(&component::REDIS_BENCHMARK),
+    ),
     Peer::new("bare-loop", Kind::Machine, Host::Rust),
     Peer::new("axum", Kind::Server, Host::Rust),
     Peer::new("axum-untuned", Kind::Server, Host::Rust),
     Peer::new("axum-freeboard", Kind::Server, Host::Rust),
-    Peer::new("rsyslog", Kind::Server, Host::Rsyslog),
-    Peer::new("syslog-ng", Kind::Server, Host::SyslogNg),
+    Peer::new("rsyslog", Kind::Server, Host::Program(&component::RSYSLOG)),
+    Peer::new(
+        "syslog-ng",
+        Kind::Server,
+        Host::Program(&component::SYSLOG_NG),
+    ),
 ];

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::cargo::Cargo;
-use crate::component;
+use crate::component::{self, Component};
 
 use super::beam::Beam;
 use super::go::Go;
@@ -23,7 +23,7 @@ pub(crate) struct Programs {
     /// The program `freeboard`, if the suite needs it.
     lab: Option<PathBuf>,
     /// Programs of others, which the peers in Rust start.
-    provided: Vec<(Host, Result<(), String>)>,
+    provided: Vec<(&'static Component, Result<(), String>)>,
     beam: Result<Beam, String>,
     go: Result<Go, String>,
     jvm: Result<Jvm, String>,
@@ -33,18 +33,9 @@ impl Programs {
     /// Builds the programs of `hosts`. Where one but Rust is missing, the other peers still run.
     pub(crate) fn build(root: &Path, hosts: &[Host], needs_lab: bool) -> Result<Self> {
         let target = root.join("peers/rust/target");
-        let by_rust = [
-            Host::Rust,
-            Host::Fio,
-            Host::Nginx,
-            Host::Haproxy,
-            Host::RedisBenchmark,
-            Host::GoServer,
-            Host::Rsyslog,
-            Host::SyslogNg,
-        ];
         let by_go = [Host::Go, Host::GoServer];
-        if by_rust.iter().any(|host| hosts.contains(host)) {
+        let is_by_rust = |host: &Host| !matches!(host, Host::Beam | Host::Go | Host::Jvm);
+        if hosts.iter().any(is_by_rust) {
             Cargo::new([
                 "build",
                 "--release",
@@ -55,17 +46,10 @@ impl Programs {
             .run(root)
             .context("the peers in Rust cannot be built")?;
         }
-        let provided = [
-            (Host::Fio, &component::FIO),
-            (Host::Nginx, &component::NGINX),
-            (Host::Haproxy, &component::HAPROXY),
-            (Host::RedisBenchmark, &component::REDIS_BENCHMARK),
-            (Host::Rsyslog, &component::RSYSLOG),
-            (Host::SyslogNg, &component::SYSLOG_NG),
-        ];
-        let provided = provided
-            .into_iter()
-            .map(|(host, component)| (host, if_wanted(hosts, &[host], || component.require())));
+        let provided = hosts.iter().filter_map(|host| match host {
+            Host::Program(component) => Some((*component, told(component.require()))),
+            _ => None,
+        });
         Ok(Self {
             rust: target.join("release/peers"),
             lab: needs_lab.then(|| build_lab(root)).transpose()?,
@@ -80,17 +64,9 @@ impl Programs {
     pub(crate) fn command(&self, peer: &Peer, work: &str, scale: f64) -> Result<Command, String> {
         let command = match peer.host {
             Host::Rust => self.rust_command(peer, work, scale),
-            Host::Fio
-            | Host::Nginx
-            | Host::Haproxy
-            | Host::RedisBenchmark
-            | Host::Rsyslog
-            | Host::SyslogNg => {
-                let (_, provided) = self
-                    .provided
-                    .iter()
-                    .find(|(host, _)| *host == peer.host)
-                    .expect("it is listed");
+            Host::Program(component) => {
+                let provided = self.provided.iter().find(|(it, _)| *it == component);
+                let (_, provided) = provided.expect("it was provided with the others");
                 provided.as_ref()?;
                 self.rust_command(peer, work, scale)
             }
@@ -157,7 +133,11 @@ fn if_wanted<T>(
     if !wanted.iter().any(|host| hosts.contains(host)) {
         return Err("it was not chosen".to_owned());
     }
-    build().map_err(|error| one_line(&format!("{error:#}")))
+    told(build())
+}
+
+fn told<T>(result: Result<T>) -> Result<T, String> {
+    result.map_err(|error| one_line(&format!("{error:#}")))
 }
 
 /// The first lines of an error, as one line of the notes.
