@@ -204,6 +204,18 @@ pub enum Work {
     LogdRestUdp,
     #[value(name = "logd_quiet")]
     LogdQuiet,
+    #[value(name = "logd_http_durable")]
+    LogdHttpDurable,
+    #[value(name = "logd_rest_http")]
+    LogdRestHttp,
+    #[value(name = "logd_over_tcp")]
+    LogdOverTcp,
+    #[value(name = "logd_over_unix_stream")]
+    LogdOverUnixStream,
+    #[value(name = "logd_over_unix")]
+    LogdOverUnix,
+    #[value(name = "logd_over_http")]
+    LogdOverHttp,
     #[value(name = "kvs_set_1")]
     KvsSet1,
     #[value(name = "kvs_set_16")]
@@ -371,6 +383,12 @@ impl Work {
             Self::LogdRestUnix => durable(Load::Rest(Transport::Unix)),
             Self::LogdRestUdp => durable(Load::Rest(Transport::Udp)),
             Self::LogdQuiet => durable(Load::Quiet),
+            Self::LogdHttpDurable => durable(Load::Flat(Transport::Http)),
+            Self::LogdRestHttp => durable(Load::Rest(Transport::Http)),
+            Self::LogdOverTcp => durable(Load::Overload(Transport::Tcp)),
+            Self::LogdOverUnixStream => durable(Load::Overload(Transport::UnixStream)),
+            Self::LogdOverUnix => durable(Load::Overload(Transport::Unix)),
+            Self::LogdOverHttp => durable(Load::Overload(Transport::Http)),
             _ => return None,
         })
     }
@@ -499,7 +517,7 @@ impl Work {
             Self::Board10K | Self::Board10KSlow | Self::Board100K | Self::Board100KSlow => 8,
             // Milliseconds.
             Self::Goodput1 | Self::Goodput2 | Self::Goodput5 | Self::Goodput10 => 2_000,
-            Self::LogdTcp | Self::LogdTcpDurable => 2_000_000,
+            Self::LogdTcp | Self::LogdTcpDurable | Self::LogdHttpDurable => 2_000_000,
             Self::LogdUnix | Self::LogdUnixDurable => 200_000,
             Self::LogdUdp => 500_000,
             // Milliseconds.
@@ -508,7 +526,12 @@ impl Work {
             | Self::LogdRestDurable
             | Self::LogdRestUnix
             | Self::LogdRestUdp
+            | Self::LogdRestHttp
             | Self::LogdQuiet => 2_000,
+            Self::LogdOverTcp
+            | Self::LogdOverUnixStream
+            | Self::LogdOverUnix
+            | Self::LogdOverHttp => 5_000,
             Self::KvsSet1 => 20_000,
             Self::KvsSet16 | Self::KvsGet1 => 100_000,
             Self::KvsSet256 => 200_000,

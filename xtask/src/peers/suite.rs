@@ -528,10 +528,11 @@ pub(crate) const GOODPUT: Suite = Suite {
 
 /// Log servers that write each line to the disk. Cached: written without a sync; durable: a sync for a group of lines.
 /// `peers/rust/src/logd/servers.rs` has their settings and why these are equal. Flat out, the loader always has more
-/// lines than are taken; `rest` is 20,000 lines/s; a quiet client sends 1,000 lines/s beside one of 100,000.
+/// lines than are taken; `rest` is 20,000 lines/s; a quiet client sends 1,000 lines/s beside one of 100,000. In overload, it
+/// does so beside eight that send 3 times what the disk takes, which is limited to 10 MB/s.
 pub(crate) const LOGD: Suite = Suite {
     name: "logd",
-    about: "Log servers on TCP, UDP and Unix sockets: lines/s, CPU, memory, lost lines, p99",
+    about: "Log servers on TCP, UDP, Unix sockets and HTTP: lines/s, CPU, memory, lost lines, p99",
     peers: &["freeboard", "rsyslog", "syslog-ng"],
     rivals: Rivals {
         title: "best log server",
@@ -543,23 +544,27 @@ pub(crate) const LOGD: Suite = Suite {
         lines_per_second("Unix, cached", "logd_unix"),
         lines_per_second("Unix, durable", "logd_unix_durable"),
         lines_per_second("UDP, cached", "logd_udp"),
+        lines_per_second("HTTP, durable", "logd_http_durable"),
         lines_per_second("TCP by loggen, cached", "logd_loggen"),
         line_processor("TCP, cached, CPU", "logd_tcp"),
         line_processor("TCP, durable, CPU", "logd_tcp_durable"),
         line_processor("Unix, cached, CPU", "logd_unix"),
         line_processor("Unix, durable, CPU", "logd_unix_durable"),
         line_processor("UDP, cached, CPU", "logd_udp"),
+        line_processor("HTTP, durable, CPU", "logd_http_durable"),
         line_processor("TCP by loggen, CPU", "logd_loggen"),
         line_processor("at rest, cached, CPU", "logd_rest"),
         line_processor("at rest, durable, CPU", "logd_rest_durable"),
         line_memory("TCP, cached, memory", "logd_tcp"),
         line_memory("TCP, durable, memory", "logd_tcp_durable"),
         line_memory("Unix, durable, memory", "logd_unix_durable"),
+        line_memory("HTTP, durable, memory", "logd_http_durable"),
         line_memory("at rest, durable, memory", "logd_rest_durable"),
         lost("TCP, cached, lost", "logd_tcp"),
         lost("TCP, durable, lost", "logd_tcp_durable"),
         lost("Unix, cached, lost", "logd_unix"),
         lost("Unix, durable, lost", "logd_unix_durable"),
+        lost("HTTP, durable, lost", "logd_http_durable"),
         lost("TCP by loggen, lost", "logd_loggen"),
         Figure::lower(
             "UDP, cached, lost",
@@ -574,8 +579,30 @@ pub(crate) const LOGD: Suite = Suite {
         Figure::p99("at rest, durable, to visible, p99", "logd_rest_durable"),
         Figure::p99("at rest, Unix, durable, to visible, p99", "logd_rest_unix"),
         Figure::p99("at rest, UDP, durable, to visible, p99", "logd_rest_udp"),
+        Figure::p99("HTTP, durable, to 200, p99", "logd_http_durable"),
+        Figure::p50("at rest, HTTP, to 200, p50", "logd_rest_http"),
+        Figure::p99("at rest, HTTP, to 200, p99", "logd_rest_http"),
         Figure::p50("quiet client, to visible, p50", "logd_quiet"),
         Figure::p99("quiet client, to visible, p99", "logd_quiet"),
+        lines_per_second("overload, TCP", "logd_over_tcp"),
+        lines_per_second("overload, Unix stream", "logd_over_unix_stream"),
+        lines_per_second("overload, Unix", "logd_over_unix"),
+        lines_per_second("overload, HTTP", "logd_over_http"),
+        lost("overload, TCP, lost", "logd_over_tcp"),
+        lost("overload, Unix stream, lost", "logd_over_unix_stream"),
+        lost("overload, Unix, lost", "logd_over_unix"),
+        lost("overload, HTTP, lost", "logd_over_http"),
+        line_memory("overload, TCP, memory", "logd_over_tcp"),
+        line_memory("overload, Unix stream, memory", "logd_over_unix_stream"),
+        line_memory("overload, Unix, memory", "logd_over_unix"),
+        line_memory("overload, HTTP, memory", "logd_over_http"),
+        Figure::p99("overload, TCP, quiet client, p99", "logd_over_tcp"),
+        Figure::p99(
+            "overload, Unix stream, quiet client, p99",
+            "logd_over_unix_stream",
+        ),
+        Figure::p99("overload, Unix, quiet client, p99", "logd_over_unix"),
+        Figure::p99("overload, HTTP, quiet client, p99", "logd_over_http"),
         Figure::lower(
             "TCP, cached, loader's CPU",
             "logd_tcp",

@@ -5,20 +5,21 @@
 //!   └──────────── LINE_BYTES, the line end included; only the digits change ─────────────┘
 //! ```
 
-use std::io::{IoSlice, Write};
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use hdrhistogram::Histogram;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
 /// Bytes of each line on the wire; a datagram has no line end.
 pub const LINE_BYTES: usize = 128;
-/// Lines that are sent with one call on a connection.
+/// Lines that are sent with one call on a connection, or with one request.
 const BLOCK_LINES: u64 = 512;
 /// Lines that are sent with one call as datagrams.
 const DATAGRAMS: usize = 64;
@@ -35,6 +36,9 @@ const MESSAGE_DIGITS: usize = 10;
 const TAIL_BYTES: usize =
     AT.len() + AT_DIGITS + SENDER.len() + SENDER_DIGITS + MESSAGE.len() + MESSAGE_DIGITS;
 
+/// The longest time that is told apart.
+const TIME_NS_MAX: u64 = 600_000_000_000;
+
 /// How lines get to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -42,15 +46,24 @@ pub enum Transport {
     Udp,
     /// A Unix datagram socket, as /dev/log is.
     Unix,
+    UnixStream,
+    /// A connection has one request at a time: `POST /` with lines, answered when they are durable.
+    Http,
+}
+
+impl Transport {
+    pub fn is_unix(self) -> bool {
+        matches!(self, Self::Unix | Self::UnixStream)
+    }
 }
 
 /// Where a server takes lines.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub transport: Transport,
-    /// Of TCP and UDP.
+    /// Of TCP, UDP and HTTP.
     pub address: SocketAddr,
-    /// Of the Unix socket.
+    /// Of a Unix socket.
     pub path: PathBuf,
 }
 
@@ -101,23 +114,37 @@ pub fn now_ns() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
+/// Times in nanoseconds.
+pub fn times() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, TIME_NS_MAX, 3).expect("the bounds are valid")
+}
+
 /// One sender with its connection.
 pub struct Sender {
     link: Link,
     /// Lines whose digits alone change.
     block: Vec<u8>,
     next: u64,
+    /// Of HTTP: from when the lines of a request were due, or sent if that was not noted, to the answer.
+    pub answered: Histogram<u64>,
 }
 
 enum Link {
-    Tcp(TcpStream),
+    Stream(Box<dyn Write + Send>),
     Datagrams(OwnedFd),
+    Http(BufReader<TcpStream>),
 }
 
 impl Sender {
     pub fn connect(target: &Target, number: u32) -> Result<Self> {
         let link = match target.transport {
-            Transport::Tcp => Link::Tcp(TcpStream::connect(target.address)?),
+            Transport::Tcp => Link::Stream(Box::new(TcpStream::connect(target.address)?)),
+            Transport::UnixStream => Link::Stream(Box::new(UnixStream::connect(&target.path)?)),
+            Transport::Http => {
+                let stream = TcpStream::connect(target.address)?;
+                stream.set_nodelay(true)?;
+                Link::Http(BufReader::new(stream))
+            }
             Transport::Udp => {
                 let socket = UdpSocket::bind("127.0.0.1:0")?;
                 socket.connect(target.address)?;
@@ -145,7 +172,13 @@ impl Sender {
             link,
             block: line.repeat(BLOCK_LINES as usize),
             next: 0,
+            answered: times(),
         })
+    }
+
+    /// The lines so far.
+    pub fn sent(&self) -> u64 {
+        self.next
     }
 
     /// Sends `count` lines as fast as they are taken.
@@ -157,15 +190,24 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends lines at this rate, each millisecond those that are due; lines say when that was.
-    pub fn send_paced(&mut self, lines_per_second: u64, time: Duration) -> Result<u64> {
+    /// Sends lines at this rate, each millisecond those that are due, over HTTP each ten; lines say when that was. Lines
+    /// that the server has not taken at the end of the time are not sent.
+    pub fn send_paced(&mut self, lines_per_second: u64, time: Duration) -> Result<()> {
         let (begun, begun_ns) = (Instant::now(), now_ns());
-        let per_tick = (lines_per_second / 1_000).max(1);
+        let ticks_per_second = if let Link::Http(_) = self.link {
+            100
+        } else {
+            1_000
+        };
+        let per_tick = (lines_per_second / ticks_per_second).max(1);
         let tick = Duration::from_nanos(1_000_000_000 * per_tick / lines_per_second);
         let ticks = (time.as_nanos() / tick.as_nanos()) as u32;
         for number in 0..ticks {
             let due = tick * number;
             thread::sleep(due.saturating_sub(begun.elapsed()));
+            if begun.elapsed() > time {
+                break;
+            }
             let at_ns = begun_ns + due.as_nanos() as u64;
             let mut left = per_tick;
             while left > 0 {
@@ -174,7 +216,7 @@ impl Sender {
                 left -= lines;
             }
         }
-        Ok(per_tick * u64::from(ticks))
+        Ok(())
     }
 
     fn send(&mut self, lines: usize, at_ns: u64) -> Result<()> {
@@ -189,7 +231,13 @@ impl Sender {
             self.next += 1;
         }
         match &mut self.link {
-            Link::Tcp(stream) => stream.write_all(block)?,
+            Link::Stream(stream) => stream.write_all(block)?,
+            Link::Http(connection) => {
+                let begun_ns = if at_ns > 0 { at_ns } else { now_ns() };
+                post(connection, block)?;
+                let time = now_ns().saturating_sub(begun_ns);
+                self.answered.saturating_record(time);
+            }
             Link::Datagrams(socket) => {
                 for piece in block.chunks(DATAGRAMS * LINE_BYTES) {
                     send_datagrams(socket, piece)?;
@@ -198,6 +246,29 @@ impl Sender {
         }
         Ok(())
     }
+}
+
+/// Sends a request with this body, and reads its answer.
+fn post(connection: &mut BufReader<TcpStream>, body: &[u8]) -> Result<()> {
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let stream = connection.get_mut();
+    stream.write_all(&[head.as_bytes(), body].concat())?;
+    let (mut line, mut is_ok, mut rest) = (String::new(), false, 0);
+    while connection.read_line(&mut line)? > 2 {
+        is_ok |= line.starts_with("HTTP/1.1 200 ");
+        let lower = line.to_ascii_lowercase();
+        if let Some(length) = lower.strip_prefix("content-length:") {
+            rest = length.trim().parse()?;
+        }
+        line.clear();
+    }
+    let mut answer = vec![0; rest];
+    connection.read_exact(&mut answer)?;
+    ensure!(is_ok, "refused: {}", String::from_utf8_lossy(&answer));
+    Ok(())
 }
 
 /// Sends each line of the piece as a datagram; waits where the receiver has no capacity and the protocol says so.

@@ -16,10 +16,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use freeboard_test_servers::Guarded;
 use tempfile::TempDir;
 
+use super::LogWork;
+use super::disk::DiskLimit;
 use super::load::{Target, Transport};
 use super::output::Output;
 use crate::listening::{free_address, wait_until_it_listens};
@@ -40,16 +42,14 @@ pub struct LogServer {
     kind: Kind,
     target: Target,
     folder: TempDir,
+    /// Dropped after the process.
+    _disk: Option<DiskLimit>,
 }
 
 impl LogServer {
     /// Starts it; `program` is `freeboard`.
-    pub fn start(
-        kind: Kind,
-        transport: Transport,
-        is_durable: bool,
-        program: &Path,
-    ) -> Result<Self> {
+    pub fn start(kind: Kind, work: LogWork, program: &Path) -> Result<Self> {
+        let (transport, is_durable) = (work.transport(), work.is_durable);
         // Not in a temporary folder, which may be in memory: on the disk of the build.
         let disk = std::env::current_exe()?;
         let disk = disk.parent().context("the program has a folder")?;
@@ -67,11 +67,17 @@ impl LogServer {
         let log = fs::File::create(folder.path().join("messages"))?;
         let process = Guarded::spawn(&command, log.try_clone()?.into(), Stdio::from(log))
             .with_context(|| format!("{kind:?} cannot be started"))?;
+        let limit = |bytes| DiskLimit::new(folder.path(), bytes);
+        let limit = work.disk_bytes_per_second().map(limit).transpose()?;
+        if let Some(limit) = &limit {
+            limit.add(process.id())?;
+        }
         let server = Self {
             process,
             kind,
             target,
             folder,
+            _disk: limit,
         };
         let ready = server.wait_until_ready();
         ready.with_context(|| {
@@ -81,11 +87,11 @@ impl LogServer {
         Ok(server)
     }
 
-    /// All listen on TCP too, so that this shows that they are ready.
+    /// All listen on the address too, so that this shows that they are ready.
     fn wait_until_ready(&self) -> Result<()> {
         wait_until_it_listens("it", self.target.address)?;
         let begun = Instant::now();
-        while self.target.transport == Transport::Unix && !self.target.path.exists() {
+        while self.target.transport.is_unix() && !self.target.path.exists() {
             ensure!(begun.elapsed() < PATIENCE, "there is no socket");
             thread::sleep(Duration::from_millis(5));
         }
@@ -126,17 +132,18 @@ fn freeboard(program: &Path, folder: &Path, target: &Target, is_durable: bool) -
     let mut command = Command::new(program);
     let address = target.address.to_string();
     command.arg("logd").arg(stream(folder));
-    command.args(["--tcp", &address]);
     command.args(["--sync", if is_durable { "batch" } else { "none" }]);
     match target.transport {
-        Transport::Tcp => {}
-        Transport::Udp => {
-            command.args(["--udp", &address]);
+        Transport::Tcp => &mut command,
+        Transport::Udp => command.args(["--udp", &address]),
+        Transport::Unix => command.arg("--unix").arg(&target.path),
+        Transport::UnixStream => command.arg("--unix-stream").arg(&target.path),
+        Transport::Http => {
+            command.args(["--http", &address]);
+            return command;
         }
-        Transport::Unix => {
-            command.arg("--unix").arg(&target.path);
-        }
-    }
+    };
+    command.args(["--tcp", &address]);
     command
 }
 
@@ -153,6 +160,8 @@ fn rsyslog(folder: &Path, target: &Target, is_durable: bool) -> Result<Command> 
             "module(load=\"imuxsock\" SysSock.Use=\"off\")\n\
              input(type=\"imuxsock\" Socket=\"{socket}\" FlowControl=\"on\" RateLimit.Interval=\"0\")\n"
         ),
+        Transport::UnixStream => format!("input(type=\"imptcp\" path=\"{socket}\")\n"),
+        Transport::Http => bail!("its input for HTTP is in no package of Debian"),
     };
     let sync = if is_durable { "on" } else { "off" };
     let configuration = folder.join("rsyslog.conf");
@@ -191,6 +200,10 @@ fn syslog_ng(folder: &Path, target: &Target, is_durable: bool) -> Result<Command
         Transport::Unix => {
             format!("unix-dgram(\"{socket}\" log-iw-size(100000) log-fetch-limit(1000));")
         }
+        Transport::UnixStream => format!(
+            "unix-stream(\"{socket}\" max-connections(20) log-iw-size(100000) log-fetch-limit(1000));"
+        ),
+        Transport::Http => bail!("it has no input for HTTP"),
     };
     let fsync = if is_durable { "yes" } else { "no" };
     let configuration = folder.join("syslog-ng.conf");
