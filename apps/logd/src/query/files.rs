@@ -97,11 +97,7 @@ fn changed_ns(metadata: &Metadata) -> io::Result<u64> {
     Ok(u64::try_from(changed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-pub(super) fn read(
-    query: &Query,
-    output: &mut Output<'_>,
-    is_stopped: &dyn Fn() -> bool,
-) -> Result<(), QueryError> {
+pub(super) fn read(query: &Query, output: &mut Output<'_>) -> Result<(), QueryError> {
     if query.follow && query.path.is_dir() {
         return Err(QueryError::Follow(query.path.clone()));
     }
@@ -115,7 +111,7 @@ pub(super) fn read(
         return Ok(());
     }
     match followed {
-        Some(file) => follow(query, file, output, is_stopped),
+        Some(file) => follow(query, file, output),
         None if query.follow => Err(QueryError::NoLog(query.path.clone())),
         None => Ok(()),
     }
@@ -141,14 +137,9 @@ fn read_all(query: &Query, files: &[LogFile], output: &mut Output<'_>) -> Result
 }
 
 /// Shows the lines of a file as they come, and of those that take its name after it.
-fn follow(
-    query: &Query,
-    mut file: LogFile,
-    output: &mut Output<'_>,
-    is_stopped: &dyn Fn() -> bool,
-) -> Result<(), QueryError> {
+fn follow(query: &Query, mut file: LogFile, output: &mut Output<'_>) -> Result<(), QueryError> {
     loop {
-        match follow_one(query, &file, output, is_stopped) {
+        match follow_one(query, &file, output) {
             Ok(true) => file = next_followed(query, file, output)?,
             Ok(false) => return Ok(()),
             Err(FileError::Query(error)) => return Err(error),
@@ -161,12 +152,7 @@ fn follow(
 }
 
 /// Shows the lines of a file as they come. Returns whether to read on: another file has its name now, or it was cut.
-fn follow_one(
-    query: &Query,
-    file: &LogFile,
-    output: &mut Output<'_>,
-    is_stopped: &dyn Fn() -> bool,
-) -> Result<bool, FileError> {
+fn follow_one(query: &Query, file: &LogFile, output: &mut Output<'_>) -> Result<bool, FileError> {
     let mut lines = Lines::new(query, file).map_err(FileError::Io)?;
     loop {
         // First, so that what was written before it got another name is read after this.
@@ -189,7 +175,7 @@ fn follow_one(
         }
         output.show_last()?;
         output.flush()?;
-        if output.is_gone || is_stopped() {
+        if output.is_done() {
             return Ok(false);
         }
         if is_renamed {

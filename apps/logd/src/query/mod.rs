@@ -159,9 +159,9 @@ impl Query {
             report: QueryReport::default(),
         };
         let done = if self.is_stream()? {
-            stream::read(self, &mut output, is_stopped)
+            stream::read(self, &mut output)
         } else {
-            files::read(self, &mut output, is_stopped)
+            files::read(self, &mut output)
         };
         output.show_last()?;
         output.flush()?;
@@ -248,6 +248,11 @@ impl Output<'_> {
         (self.warn)(Note::Damage(&text));
         self.printer.mark(&text, &mut self.piece);
         self.go_on()
+    }
+
+    /// Whether nobody reads, or the query is stopped.
+    fn is_done(&self) -> bool {
+        self.is_gone || (self.is_stopped)()
     }
 
     fn remark(&mut self, text: &str) {

@@ -12,7 +12,7 @@ use freeboard::stream::{
     stream_header,
 };
 
-use super::{Output, Query, QueryError};
+use super::{LAST_BYTES_MAX, Output, Query, QueryError, STOP_CHECKED_LINES};
 use crate::record::LogRecord;
 
 /// How long a reader that follows waits before it checks whether it is stopped.
@@ -24,11 +24,7 @@ const CHECK: Duration = Duration::from_secs(2);
 /// The clock may have been set back by so much while the stream was written.
 const CLOCK_SET_BACK_NS: u64 = 10_000_000_000;
 
-pub(super) fn read(
-    query: &Query,
-    output: &mut Output<'_>,
-    is_stopped: &dyn Fn() -> bool,
-) -> Result<(), QueryError> {
+pub(super) fn read(query: &Query, output: &mut Output<'_>) -> Result<(), QueryError> {
     let header = header(query);
     let is_sealed = header.is_some_and(|header| header.algorithm.is_sealed());
     if is_sealed && query.key.is_none() {
@@ -51,7 +47,7 @@ pub(super) fn read(
     let mut reader = open(query, begin)?;
     if query.follow {
         let stream = header.map(|header| header.stream);
-        return follow(query, output, reader, stream, is_stopped);
+        return follow(query, output, reader, stream);
     }
     loop {
         let is_wanted = match reader.next_ref() {
@@ -77,7 +73,6 @@ fn follow(
     output: &mut Output<'_>,
     mut reader: StreamReader,
     mut stream: Option<StreamId>,
-    is_stopped: &dyn Fn() -> bool,
 ) -> Result<(), QueryError> {
     let mut checked = Instant::now();
     let mut is_removed = false;
@@ -95,7 +90,7 @@ fn follow(
             output.show_last()?;
         }
         output.flush()?;
-        if output.is_gone || is_stopped() {
+        if output.is_done() {
             return Ok(());
         }
         if error.is_some() || checked.elapsed() >= CHECK {
@@ -163,6 +158,9 @@ fn skip(
     reader: &mut StreamReader,
     error: ReadError,
 ) -> Result<bool, QueryError> {
+    if let ReadError::WrongKey { .. } | ReadError::NotSealed { .. } = error {
+        return Err(error.into());
+    }
     let is_wanted = output.damage(&error.to_string())?;
     match error {
         ReadError::Gone { oldest, .. } => reader.seek(ReadFrom::Sequence(oldest))?,
@@ -192,12 +190,16 @@ fn last(query: &Query, output: &mut Output<'_>, lines: usize) -> Result<Option<u
         let Ok(line) = LogRecord::decode(&record.payload) else {
             return Ok(None);
         };
+        let is_checked = record.sequence.is_multiple_of(STOP_CHECKED_LINES);
+        if is_checked && output.is_done() {
+            return Ok(Some(end));
+        }
         if found.len() == lines || record.time_ns.saturating_add(CLOCK_SET_BACK_NS) < since_ns {
             break;
         }
         if query.filter.matches(&line) {
             bytes += record.payload.len();
-            if bytes > super::LAST_BYTES_MAX {
+            if bytes > LAST_BYTES_MAX {
                 break;
             }
             found.push(record);
