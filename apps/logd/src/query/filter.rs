@@ -35,7 +35,7 @@ impl Grep {
             Cow::Owned(text) => self.0.is_match(text.as_bytes()),
             Cow::Borrowed(_) => false,
         };
-        self.0.is_match(text) || is_match_as_shown()
+        self.0.is_match(text) || !text.is_ascii() && is_match_as_shown()
     }
 }
 
