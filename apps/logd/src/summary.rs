@@ -29,6 +29,9 @@ const PRIORITY: Priority = Priority::new(Facility::SYSLOG, Severity::Warning);
 const TICK_MIN: Duration = Duration::from_millis(10);
 const TICK_MAX: Duration = Duration::from_secs(1);
 
+/// Lines about repeats that are sent at once: an actor's outbox takes 1,024 messages.
+const REPEATS_AT_ONCE: usize = 256;
+
 /// Lines by reason, as [`Shed::SUMMARISED`].
 type Counts = [u64; Shed::SUMMARISED.len()];
 
@@ -47,35 +50,44 @@ impl Reporter {
         }
     }
 
-    fn wake_later(&self, cx: &Context<Self>) {
+    fn wake_later(&self, has_more: bool, cx: &Context<Self>) {
         // A reload may change them.
         let Config {
             summary_interval,
             repeat_time,
             ..
         } = *self.own.server().config();
-        let tick = summary_interval.min(repeat_time).clamp(TICK_MIN, TICK_MAX);
+        let tick = if has_more {
+            TICK_MIN
+        } else {
+            summary_interval.min(repeat_time).clamp(TICK_MIN, TICK_MAX)
+        };
         if let Err(error) = cx.wake_after(tick, Self::look) {
             tracing::error!("no summaries of shed lines will be written: {error}");
         }
     }
 
     fn look(&mut self, cx: &mut Context<Self>) {
-        self.write_repeats();
+        let has_more = self.write_repeats();
         if self.summarised_at.elapsed() >= self.own.server().config().summary_interval {
             self.summarised_at = Instant::now();
             self.write_summary();
         }
         self.own.server().sources().prune();
-        self.wake_later(cx);
+        self.wake_later(has_more, cx);
     }
 
-    fn write_repeats(&self) {
+    /// Whether there are more than can be sent now.
+    fn write_repeats(&self) -> bool {
+        let mut sent = 0;
         let server = self.own.server();
         let now_ns = received_now_ns();
         let repeat_ns = u64::try_from(server.config().repeat_time.as_nanos()).unwrap_or(u64::MAX);
         let before_ns = now_ns.saturating_sub(repeat_ns);
         for (source, repeats) in server.sources().all_repeats() {
+            if sent >= REPEATS_AT_ONCE {
+                return true;
+            }
             // If its thread has the lock, the next tick comes.
             let Some(mut lasts) = repeats.try_lock() else {
                 continue;
@@ -83,9 +95,11 @@ impl Reporter {
             for last in lasts.iter_mut() {
                 if let Some(batch) = last.take_old(&source, before_ns, now_ns) {
                     server.lanes().send(batch);
+                    sent += 1;
                 }
             }
         }
+        false
     }
 
     fn write_summary(&self) {
@@ -135,7 +149,7 @@ impl Actor for Reporter {
     const TELLS_EXPIRE: bool = false;
 
     fn started(&mut self, cx: &mut Context<Self>) {
-        self.wake_later(cx);
+        self.wake_later(false, cx);
     }
 }
 

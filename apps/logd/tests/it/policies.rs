@@ -5,6 +5,7 @@ use std::{io::Write, net::TcpStream, num::NonZeroU32, sync::Arc, time::Duration}
 use bytes::Bytes;
 use freeboard_logd::{
     Config, Framing, Group, Intake, Marks, Policy, Shed, Source, SourceBound, Totals,
+    received_now_ns,
 };
 
 use crate::common::{Rig, TestSink, eventually};
@@ -270,6 +271,35 @@ fn repeated_lines_are_reported_after_a_time() {
     });
     drop(intake);
     rig.stop();
+}
+
+#[test]
+fn repeats_of_many_sources_are_reported_when_the_sinks_take_lines() {
+    const SOURCES: usize = 2_000;
+    let sink = TestSink::default();
+    let mut config = config(&sink, Policy::Coalesce);
+    config.repeat_time = Duration::from_secs(3_600);
+    let rig = Rig::start(config);
+    let repeating = |number: usize| {
+        let name = number.to_string();
+        let mut intake = Intake::new(rig.server.handle(), &name, Framing::Newline);
+        let _ = intake.feed("<14>a\n<14>a\n".into(), received_now_ns(), None);
+        intake
+    };
+    let intakes: Vec<_> = (0..SOURCES).map(repeating).collect();
+    eventually("the lines are taken", || sink.texts().len() == SOURCES);
+    let sink = sink.shut();
+    let mut config = Config::clone(&rig.server.handle().config());
+    config.repeat_time = Duration::from_millis(1);
+    config.groups[Group::Normal as usize].reservoir.messages = 10;
+    rig.server
+        .reload(&rig.system, &rig.poller, config)
+        .expect("it is valid");
+    eventually("it is full", || rig.server.dam(Group::Normal).depth() >= 10);
+    sink.open();
+    eventually("all are reported", || sink.texts().len() == 2 * SOURCES);
+    drop(intakes);
+    assert!(rig.stop().is_clean());
 }
 
 #[test]
