@@ -129,18 +129,13 @@ impl BodySink for Gunzip {
         }
     }
 
-    fn end(mut self: Box<Self>, reply: Reply) {
+    fn complete(&mut self) -> BodyFlow {
+        // What is in the decoder's window is left.
         self.decoder.get_mut().is_ended = true;
-        // At most what is in the decoder's window.
-        loop {
-            let flow = match self.next() {
-                Ok(None) => return self.plain.end(reply),
-                Ok(Some(plain)) => self.plain.piece(plain),
-                Err(refused) => *refused,
-            };
-            if let BodyFlow::Respond(response) = flow {
-                return reply.send(response);
-            }
-        }
+        self.unpack()
+    }
+
+    fn end(self: Box<Self>, reply: Reply) {
+        self.plain.end(reply);
     }
 }

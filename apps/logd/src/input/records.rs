@@ -200,13 +200,7 @@ impl BodySink for Records {
         }
     }
 
-    fn end(mut self: Box<Self>, reply: Reply) {
-        // Of a packed body, the decoder may have had some bytes more.
-        while self.is_more {
-            if let BodyFlow::Respond(response) = self.resumed() {
-                return reply.send(response);
-            }
-        }
+    fn end(self: Box<Self>, reply: Reply) {
         if self.rest.is_empty() {
             self.outcome.set_reply(reply);
         } else {

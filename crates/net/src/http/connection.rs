@@ -78,6 +78,8 @@ pub(super) struct HttpConnection {
     is_sink_full: bool,
     /// Whether the sink was resumed, and must be told before the next piece.
     is_sink_resumed: bool,
+    /// Whether the sink has got the whole body.
+    is_body_complete: bool,
     /// Bytes that the sink has taken since they last extended the deadline.
     sunk: usize,
     guard: ConnectionGuard,
@@ -135,6 +137,7 @@ impl HttpConnection {
             sink: None,
             is_sink_full: false,
             is_sink_resumed: false,
+            is_body_complete: false,
             sunk: 0,
             guard: accepted.guard,
         }
@@ -231,11 +234,15 @@ impl HttpConnection {
             self.resume_sink();
             return Ok(true);
         }
+        if std::mem::take(&mut self.is_body_complete) {
+            self.end_body(cx);
+            return Ok(true);
+        }
         match self.reader.next(&mut self.inbox) {
             Ok(Step::Request(incoming)) => self.handle_request(*incoming, cx),
             Ok(Step::Begin(incoming)) => self.begin_body(*incoming, cx),
             Ok(Step::Piece(piece)) => self.take_piece(piece),
-            Ok(Step::End) => self.end_body(cx),
+            Ok(Step::End) => self.complete_body(),
             Ok(Step::Continue) => {
                 self.queue(response::write_continue);
                 self.flush()?;
@@ -279,6 +286,14 @@ impl HttpConnection {
         }
         let flow = sink.piece(piece);
         self.follow(flow, framing);
+    }
+
+    fn complete_body(&mut self) {
+        if let Some((sink, framing)) = &mut self.sink {
+            let (flow, framing) = (sink.complete(), *framing);
+            self.is_body_complete = true;
+            self.follow(flow, framing);
+        }
     }
 
     fn resume_sink(&mut self) {

@@ -43,7 +43,12 @@ pub trait BodySink: Send {
         BodyFlow::Continue
     }
 
-    /// The body is complete. `reply` sends the response at any time.
+    /// No further part comes: takes what it has kept. It may wait; [`BodySink::resumed`] follows then.
+    fn complete(&mut self) -> BodyFlow {
+        BodyFlow::Continue
+    }
+
+    /// The body is complete, and taken. `reply` sends the response at any time.
     fn end(self: Box<Self>, reply: Reply);
 }
 
