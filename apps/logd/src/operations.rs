@@ -9,6 +9,8 @@
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
 };
 
 use freeboard::{
@@ -44,6 +46,47 @@ metrics! {
         "Free space where a sink writes.";
 }
 
+/// Directories and their free space.
+type FreeBytes = Mutex<Vec<(String, u64)>>;
+
+/// How often free space is read.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the free space of these directories, as far as it can be found out, until the result is dropped. It has a thread
+/// of its own, because a mount that hangs would block a worker.
+fn watch_disks(mut directories: Vec<PathBuf>) -> Arc<FreeBytes> {
+    directories.sort();
+    directories.dedup();
+    let read = move || -> Vec<_> {
+        let read = directories.iter().filter_map(|path| {
+            let found = rustix::fs::statvfs(path).ok()?;
+            let free = found.f_bavail.saturating_mul(found.f_frsize);
+            Some((path.display().to_string(), free))
+        });
+        read.collect()
+    };
+    let free_bytes: Arc<FreeBytes> = Arc::new(Mutex::new(read()));
+    let watched = Arc::downgrade(&free_bytes);
+    let watch = move || {
+        while watched.strong_count() > 0 {
+            thread::park_timeout(READ_EVERY);
+            let read = read();
+            if let Some(free_bytes) = watched.upgrade() {
+                *lock(&free_bytes) = read;
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("logd.disks".to_owned());
+    if let Err(error) = thread.spawn(watch) {
+        tracing::warn!("the free space of disks is not watched: {error}");
+    }
+    free_bytes
+}
+
 /// Whether a server does its work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
@@ -69,6 +112,8 @@ pub struct Operations {
     server: Arc<Server>,
     /// What needs a restart is as it was then.
     started: Settings,
+    /// Of the directories of the sinks.
+    free_bytes: Arc<FreeBytes>,
     state: Mutex<State>,
 }
 
@@ -86,6 +131,7 @@ impl Operations {
             system: system.clone(),
             poller: poller.clone(),
             server,
+            free_bytes: watch_disks(settings.directories()),
             started: settings.clone(),
             state: Mutex::new(State {
                 settings,
@@ -97,23 +143,23 @@ impl Operations {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
-    /// Begins new files, and applies settings that were read again: see [`Server::reload`]. Certificates are read again
+    /// Applies settings that were read again (see [`Server::reload`]), and begins new files. Certificates are read again
     /// even if the settings are equal. The server writes a line about it into the log, which is returned. It blocks the
     /// thread, so it must not be called in a handler.
     ///
     /// # Errors
-    /// The line about a reload that failed. The settings are as they were.
+    /// The line about a reload that failed. The settings and the files are as they were.
     pub fn reload(&self, read: Result<Settings, SettingsError>) -> Result<String, String> {
-        self.server.rotate();
         let reloaded = read
             .map_err(|error| error.to_string())
             .and_then(|settings| self.apply(settings));
         let mut state = self.lock();
         let (severity, text) = match &reloaded {
             Ok((settings, text)) => {
+                self.server.rotate();
                 state.reloads += 1;
                 state.failure = None;
                 state.settings = settings.clone();
@@ -153,21 +199,7 @@ impl Operations {
     pub fn render(&self, text: &mut Exposition) {
         self.server.render(text);
         text.metrics(RELOADS, &[], &*self.lock());
-        let free = self.free_bytes();
-        let free = free.map(|(path, free)| (path.display().to_string(), free));
-        text.metrics(DIRECTORIES, &[], &*free.collect::<Vec<_>>());
-    }
-
-    /// Free space of the directories of the sinks, as far as it can be found out.
-    fn free_bytes(&self) -> impl Iterator<Item = (PathBuf, u64)> {
-        let mut directories = self.started.directories();
-        directories.sort();
-        directories.dedup();
-        directories.into_iter().filter_map(|path| {
-            let found = rustix::fs::statvfs(&path).ok()?;
-            let free = found.f_bavail.saturating_mul(found.f_frsize);
-            Some((path, free))
-        })
+        text.metrics(DIRECTORIES, &[], &lock(&self.free_bytes)[..]);
     }
 
     /// Whether it does its work.
@@ -207,9 +239,8 @@ impl Operations {
             let seconds = config.summary_interval.as_secs_f64();
             problems.push(format!("{shed} lines were shed in the last {seconds} s"));
         }
-        for (path, free) in self.free_bytes() {
-            if free < FREE_BYTES_MIN {
-                let path = path.display();
+        for (path, free) in &*lock(&self.free_bytes) {
+            if *free < FREE_BYTES_MIN {
                 let text = format!("the disk of {path} is nearly full: {free} bytes are free");
                 health.warnings.push(text);
             }
