@@ -11,7 +11,7 @@ use freeboard::{
     net::poller::{Policy, Poller},
     stream::StreamOptions,
 };
-use freeboard_logd::{Config, Framing, Server, StreamSinkConfig, TcpConfig};
+use freeboard_logd::{Config, InputConfig, Server, StreamSinkConfig, TcpConfig};
 
 const WORKERS: usize = 2;
 
@@ -26,14 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
     let options = StreamOptions::new();
     let config = Config {
-        tcp: vec![TcpConfig {
-            address,
-            framing: Framing::Detect,
-        }],
+        inputs: vec![InputConfig::Tcp(TcpConfig::new(address))],
         ..Config::new(vec![StreamSinkConfig { path, options }.sink("stream")])
     };
     let server = Server::start(&system, &poller, config)?;
-    println!("{}", server.tcp_addresses()[0]);
+    println!("{:?}", server.inputs());
     io::copy(&mut io::stdin(), &mut io::sink())?;
     let report = server.stop(Duration::from_secs(10));
     println!("{:?}, {report:?}", server.totals());

@@ -20,9 +20,7 @@ use freeboard::{
     net::poller::{Policy, Poller},
     stream::StreamOptions,
 };
-use freeboard_logd::{
-    Config, Framing, HttpConfig, InputConfig, Server, StreamSinkConfig, TcpConfig,
-};
+use freeboard_logd::{Config, HttpConfig, InputConfig, Server, StreamSinkConfig, TcpConfig};
 
 /// Between two lines of the quiet client.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -44,16 +42,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         options: StreamOptions::new(),
     };
     let config = Config {
-        tcp: vec![TcpConfig {
-            address: any,
-            framing: Framing::Detect,
-        }],
-        inputs: vec![InputConfig::Http(HttpConfig::new(any))],
+        inputs: vec![
+            InputConfig::Tcp(TcpConfig::new(any)),
+            InputConfig::Http(HttpConfig::new(any)),
+        ],
         ..Config::new(vec![stream.sink("stream")])
     };
     let server = Server::start(&system, &poller, config)?;
-    let (tcp, http) = (server.tcp_addresses()[0], server.inputs()[0].address());
-    let http = http.ok_or("HTTP has an address")?;
+    let address = |input: usize| server.inputs()[input].address().ok_or("an address");
+    let (tcp, http) = (address(0)?, address(1)?);
     for (name, loud) in [("alone", 0), ("beside a flood", loud)] {
         let is_over = AtomicBool::new(false);
         let before = (server.totals().taken, Instant::now());

@@ -1,14 +1,10 @@
 //! The settings of a log server.
 
-use std::{
-    collections::HashSet, fmt, net::SocketAddr, num::NonZeroU32, str::FromStr, time::Duration,
-};
+use std::{collections::HashSet, fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
 use freeboard::flow::ReservoirBound;
 
-use crate::{
-    frame::Framing, input::InputConfig, priority::Group, sink::SinkConfig, source::SourceBound,
-};
+use crate::{input::InputConfig, priority::Group, sink::SinkConfig, source::SourceBound};
 
 /// What happens to the lines of a group that the sinks cannot take yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,21 +60,10 @@ pub struct GroupConfig {
     pub reservoir: ReservoirBound,
 }
 
-/// An address that is listened on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TcpConfig {
-    /// The address; port 0 takes any free port.
-    pub address: SocketAddr,
-    /// How lines are told apart.
-    pub framing: Framing,
-}
-
 /// The settings of a log server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// TCP inputs.
-    pub tcp: Vec<TcpConfig>,
-    /// Other inputs.
+    /// Where lines come from.
     pub inputs: Vec<InputConfig>,
     /// Settings of the groups, by their number.
     pub groups: [GroupConfig; Group::ALL.len()],
@@ -151,12 +136,6 @@ impl Config {
         Ok(())
     }
 
-    /// TCP, then the other inputs.
-    pub(crate) fn all_inputs(&self) -> impl Iterator<Item = InputConfig> {
-        let tcp = self.tcp.iter().copied().map(InputConfig::Tcp);
-        tcp.chain(self.inputs.iter().cloned())
-    }
-
     /// Whether a group counts repeated lines.
     pub(crate) fn has_coalescing(&self) -> bool {
         let mut groups = self.groups.iter();
@@ -174,7 +153,6 @@ impl Config {
             },
         };
         Self {
-            tcp: Vec::new(),
             inputs: Vec::new(),
             groups: [
                 group(Policy::Wait),

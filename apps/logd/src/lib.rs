@@ -41,10 +41,11 @@ mod sync;
 mod writer;
 
 pub use batch::{Batch, BatchBuilder, Done, Format, Line, Marks};
-pub use config::{Config, GroupConfig, LINE_BYTES_LIMIT, Policy, PolicyError, TcpConfig};
+pub use config::{Config, GroupConfig, LINE_BYTES_LIMIT, Policy, PolicyError};
 pub use frame::Framing;
 pub use input::{
-    DatagramConfig, Fed, HttpConfig, Input, InputConfig, InputError, Intake, received_now_ns,
+    Fed, HttpConfig, Input, InputConfig, InputError, Intake, TcpConfig, UdpConfig, UnixConfig,
+    UnixStreamConfig, received_now_ns,
 };
 #[cfg(feature = "tls")]
 pub use input::{TlsConfig, TlsSnapshot};

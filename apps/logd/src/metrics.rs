@@ -74,7 +74,7 @@ impl Server {
         for sink in self.sinks() {
             text.metrics(SINK, &[("sink", sink.name())], &*sink);
         }
-        for input in self.all_inputs() {
+        for input in self.inputs() {
             input.render(text);
             #[cfg(feature = "tls")]
             if let (Some(tls), Some(expires)) = (input.tls(), input.expires()) {

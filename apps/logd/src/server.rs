@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -164,7 +163,7 @@ impl fmt::Debug for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Server")
-            .field("tcp", &self.tcp_addresses())
+            .field("inputs", &self.inputs())
             .finish_non_exhaustive()
     }
 }
@@ -185,7 +184,7 @@ impl Server {
         let writer = Writer::new(sinks.iter().map(|sink| sink.actor.clone()).collect());
         let writer = system.spawn_once(writer::lanes().name("logd.writer"), writer)?;
         let lanes = Lanes::start(system, &writer, &config.groups)?;
-        let inputs: Vec<_> = config.all_inputs().collect();
+        let inputs = config.inputs.clone();
         let handle = ServerHandle(Arc::new(Shared {
             config: RwLock::new(Arc::new(config)),
             generation: AtomicU64::new(0),
@@ -266,9 +265,9 @@ impl Server {
         let mut current = self.lock_inputs().clone();
         let mut kept: Vec<(OpenInput, Option<Prepared>)> = Vec::new();
         let (mut new, mut restarts) = (Vec::new(), Vec::new());
-        for wanted in config.all_inputs() {
+        for wanted in config.inputs.iter().cloned() {
             // Several may have port 0: each is found once.
-            let found = (current.iter()).position(|(it, _)| it.is_at_place_of(&wanted));
+            let found = (current.iter()).position(|(it, _)| it.excludes(&wanted));
             let Some(found) = found else {
                 new.push(wanted);
                 continue;
@@ -277,9 +276,16 @@ impl Server {
             let prepared = input.prepare(&wanted)?;
             if before.is_reloadable_to(&wanted) {
                 kept.push(((wanted, input), prepared));
-            } else {
+                continue;
+            }
+            restarts.push(input.to_string());
+            kept.push(((before, input), prepared));
+            // As 0.0.0.0 in place of two addresses: none of them closes before the restart.
+            for (before, input) in
+                current.extract_if(.., |(it, _)| it.place().excludes(&wanted.place()))
+            {
                 restarts.push(input.to_string());
-                kept.push(((before, input), prepared));
+                kept.push(((before, input), None));
             }
         }
         let opened = self.open_inputs(system, poller, new)?;
@@ -326,23 +332,9 @@ impl Server {
         &self.handle
     }
 
-    /// The addresses of the TCP inputs, in the order of the settings.
-    #[must_use]
-    pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
-        let inputs = self.all_inputs();
-        let tcp = inputs.iter().filter(|input| input.is_tcp());
-        tcp.filter_map(|input| input.address()).collect()
-    }
-
-    /// The other inputs, in the order of the settings.
+    /// The open inputs, in the order of the settings.
     #[must_use]
     pub fn inputs(&self) -> Vec<Arc<Input>> {
-        let mut inputs = self.all_inputs();
-        inputs.retain(|input| !input.is_tcp());
-        inputs
-    }
-
-    pub(crate) fn all_inputs(&self) -> Vec<Arc<Input>> {
         let inputs = self.lock_inputs();
         inputs.iter().map(|(_, input)| input.clone()).collect()
     }

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::SocketAddr,
+    num::{NonZeroU64, NonZeroUsize},
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, OnceLock},
@@ -21,12 +22,11 @@ use freeboard::{
     stream::SyncMode,
 };
 use freeboard_logd::{
-    Framing, Operations, Period, Policy, Server, SourceBound, StdoutForm,
+    HttpConfig, Operations, Period, Policy, Server, SourceBound, StdoutForm, TcpConfig, TlsConfig,
+    UdpConfig, UnixConfig, UnixStreamConfig,
     settings::{
-        FileSettings, GroupSettings, GroupsSettings, HttpSettings, RelaySettings, Settings,
-        SettingsError, Size, SourceSettings, SpoolSettings, StdoutSettings, StreamSettings,
-        TcpSettings, Time, TlsSettings, UdpSettings, UnixSettings, UnixStreamSettings, every_user,
-        value,
+        FileSettings, GroupSettings, GroupsSettings, RelaySettings, Settings, SettingsError, Size,
+        SourceSettings, SpoolSettings, StdoutSettings, StreamSettings, Time, resolve, value,
     },
 };
 
@@ -72,11 +72,11 @@ struct FlagArgs {
     directory: Option<PathBuf>,
 
     /// Take lines here: RFC 5424, RFC 3164, JSON or plain text; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = resolve)]
     tcp: Vec<SocketAddr>,
 
     /// Take datagrams here (RFC 5426); may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = resolve)]
     udp: Vec<SocketAddr>,
 
     /// Take datagrams on this Unix socket, as on /dev/log; every user may write; may be repeated
@@ -89,10 +89,11 @@ struct FlagArgs {
 
     /// The kernel's buffer of each datagram socket, in bytes
     #[arg(long, value_name = "BYTES")]
-    receive_buffer: Option<u64>,
+    receive_buffer: Option<usize>,
 
     /// Take lines through TLS here (RFC 5425); needs --tls-certificate and --tls-key; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_certificate", "tls_key"])]
+    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_certificate", "tls_key"],
+          value_parser = resolve)]
     tls: Vec<SocketAddr>,
 
     /// The server's certificate and those that sign it, in PEM
@@ -108,11 +109,11 @@ struct FlagArgs {
     tls_clients: Option<PathBuf>,
 
     /// Take `POST /` with lines here; the answer comes when they are durable; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = resolve)]
     http: Vec<SocketAddr>,
 
     /// Serve /metrics and /healthz here; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = resolve)]
     status: Option<SocketAddr>,
 
     /// Append lines to this file
@@ -196,22 +197,54 @@ impl LogdArgs {
 
     fn of_flags(&self) -> Settings {
         let flags = &self.flags;
-        let stream = flags.directory.iter().map(|path| StreamSettings {
-            sync: flags.sync,
-            key_file: self.key.key_file.clone(),
-            key_env: self.key.key_env.clone(),
-            ..StreamSettings::new(path.clone())
-        });
         let group = |policy| GroupSettings {
             policy: Some(policy),
             ..GroupSettings::default()
         };
+        let receive_buffer_bytes = flags.receive_buffer;
+        let udp = |&address| UdpConfig {
+            receive_buffer_bytes,
+            ..UdpConfig::new(address)
+        };
+        let unix = |path: &PathBuf| UnixConfig {
+            receive_buffer_bytes,
+            ..UnixConfig::new(path.clone())
+        };
+        let tls = |&address| {
+            let (certificate, key) = (flags.tls_certificate.clone()?, flags.tls_key.clone()?);
+            Some(TlsConfig {
+                client_roots: flags.tls_clients.clone(),
+                ..TlsConfig::new(address, certificate, key)
+            })
+        };
+        let stream = |path: &PathBuf| StreamSettings {
+            sync: flags.sync,
+            key_file: self.key.key_file.clone(),
+            key_env: self.key.key_env.clone(),
+            ..StreamSettings::new(path.clone())
+        };
+        let file = |path: &PathBuf| FileSettings {
+            rotate: flags.file_rotate,
+            rotate_size: flags.file_rotate_size,
+            gzip: flags.file_gzip,
+            keep_files: flags.file_keep,
+            ..FileSettings::new(path.clone())
+        };
+        let stdout = |form| StdoutSettings {
+            form,
+            ..StdoutSettings::default()
+        };
+        let relay = |url: &String| RelaySettings {
+            spool: flags.relay_spool.clone().map(SpoolSettings::new),
+            ..RelaySettings::new(url.clone())
+        };
+        let unix_stream = flags.unix_stream.iter().cloned();
         Settings {
             status: flags.status,
-            connections_max: Some(self.host.connections_max as usize),
+            connections_max: NonZeroUsize::new(self.host.connections_max as usize),
             idle_time: flags.idle_seconds.map(|s| Time(Duration::from_secs(s))),
             source: SourceSettings {
-                lines: Some(flags.client_lines),
+                lines: NonZeroU64::new(flags.client_lines),
                 bytes: Some(Size(flags.client_bytes)),
             },
             group: GroupsSettings {
@@ -220,80 +253,17 @@ impl LogdArgs {
                 normal: group(flags.normal),
                 debug: group(flags.debug),
             },
-            stream: stream.collect(),
-            ..flags.sinks(flags.inputs())
-        }
-    }
-}
-
-impl FlagArgs {
-    fn inputs(&self) -> Settings {
-        let framing = Framing::Detect;
-        let tcp = |&address| TcpSettings { address, framing };
-        let receive_buffer = self.receive_buffer.map(Size);
-        let udp = |&address| UdpSettings {
-            address,
-            receive_buffer,
-            senders_max: None,
-        };
-        let unix = |path: &PathBuf| UnixSettings {
-            path: path.clone(),
-            mode: every_user(),
-            receive_buffer,
-            senders_max: None,
-        };
-        let unix_stream = |path: &PathBuf| UnixStreamSettings {
-            path: path.clone(),
-            mode: every_user(),
-            framing,
-        };
-        let tls = |&address| {
-            Some(TlsSettings {
-                address,
-                certificate: self.tls_certificate.clone()?,
-                key: self.tls_key.clone()?,
-                clients: self.tls_clients.clone(),
-                framing,
-                handshake_time: None,
-            })
-        };
-        let http = |&address| HttpSettings {
-            address,
-            body_max: None,
-        };
-        Settings {
-            tcp: self.tcp.iter().map(tcp).collect(),
-            udp: self.udp.iter().map(udp).collect(),
-            unix: self.unix.iter().map(unix).collect(),
-            unix_stream: self.unix_stream.iter().map(unix_stream).collect(),
-            tls: self.tls.iter().filter_map(tls).collect(),
-            http: self.http.iter().map(http).collect(),
+            tcp: flags.tcp.iter().copied().map(TcpConfig::new).collect(),
+            udp: flags.udp.iter().map(udp).collect(),
+            unix: flags.unix.iter().map(unix).collect(),
+            unix_stream: unix_stream.map(UnixStreamConfig::new).collect(),
+            tls: flags.tls.iter().filter_map(tls).collect(),
+            http: flags.http.iter().copied().map(HttpConfig::new).collect(),
+            stream: flags.directory.iter().map(stream).collect(),
+            file: flags.file.iter().map(file).collect(),
+            stdout: flags.stdout.into_iter().map(stdout).collect(),
+            relay: flags.relay.iter().map(relay).collect(),
             ..Settings::default()
-        }
-    }
-
-    /// The sinks but the stream.
-    fn sinks(&self, settings: Settings) -> Settings {
-        let file = |path: &PathBuf| FileSettings {
-            rotate: self.file_rotate,
-            rotate_size: self.file_rotate_size,
-            gzip: self.file_gzip,
-            keep_files: self.file_keep,
-            ..FileSettings::new(path.clone())
-        };
-        let stdout = |form| StdoutSettings {
-            form,
-            ..StdoutSettings::default()
-        };
-        let relay = |url: &String| RelaySettings {
-            spool: self.relay_spool.clone().map(SpoolSettings::new),
-            ..RelaySettings::new(url.clone())
-        };
-        Settings {
-            file: self.file.iter().map(file).collect(),
-            stdout: self.stdout.into_iter().map(stdout).collect(),
-            relay: self.relay.iter().map(relay).collect(),
-            ..settings
         }
     }
 }
@@ -414,9 +384,6 @@ pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             "http://{0}/metrics and http://{0}/healthz say how it is",
             status.address()
         ))?;
-    }
-    for address in server.tcp_addresses() {
-        tell(format!("tcp://{address} takes lines; Ctrl-C ends it"))?;
     }
     for input in server.inputs() {
         tell(format!("{input} takes lines; Ctrl-C ends it"))?;

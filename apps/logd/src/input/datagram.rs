@@ -13,7 +13,9 @@
 //! wait. Datagrams that the kernel drops count as those of a source `udp`, because their senders are not known.
 
 use std::{
+    net::SocketAddr,
     num::NonZeroUsize,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -30,10 +32,17 @@ use freeboard::{
     },
 };
 use lru::LruCache;
+use serde::Deserialize;
 
-use crate::{frame::Framing, server::ServerHandle, source::Shed, sources::OpenSource};
+use crate::{
+    frame::Framing,
+    server::ServerHandle,
+    settings::{address, some_size},
+    source::Shed,
+    sources::OpenSource,
+};
 
-use super::{Intake, received_now_ns};
+use super::{Intake, received_now_ns, tcp::every_user};
 
 /// Reads that may be under way between a socket and its source.
 const READS: u32 = 4;
@@ -42,31 +51,72 @@ const READS: u32 = 4;
 /// 1,024 messages.
 const ENDED_AT_ONCE: usize = 128;
 
-/// The settings of a datagram socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DatagramConfig {
+/// The settings of UDP (RFC 5426).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UdpConfig {
+    /// The address; port 0 takes any free port.
+    #[serde(deserialize_with = "address")]
+    pub address: SocketAddr,
     /// The kernel's receive buffer in bytes; by default that of the operating system.
+    #[serde(default, rename = "receive-buffer", deserialize_with = "some_size")]
     pub receive_buffer_bytes: Option<usize>,
     /// The most senders whose sources are open. A further one takes the place of the least recently seen one.
+    #[serde(default = "senders_max")]
     pub senders_max: NonZeroUsize,
 }
 
-impl Default for DatagramConfig {
-    fn default() -> Self {
+impl UdpConfig {
+    /// On this address, with 4,096 senders.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
         Self {
+            address,
             receive_buffer_bytes: None,
-            senders_max: const { NonZeroUsize::new(4_096).unwrap() },
+            senders_max: senders_max(),
         }
     }
 }
 
-impl DatagramConfig {
-    pub(super) fn options(&self) -> DatagramOptions {
-        DatagramOptions {
-            credit: READS,
-            receive_buffer_bytes: self.receive_buffer_bytes,
-            ..DatagramOptions::default()
+/// The settings of a Unix datagram socket, as `/dev/log`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UnixConfig {
+    /// The socket's path.
+    pub path: PathBuf,
+    /// The permissions of its file; `None`: those that the umask leaves.
+    #[serde(default = "every_user")]
+    pub mode: Option<u32>,
+    /// As of UDP.
+    #[serde(default, rename = "receive-buffer", deserialize_with = "some_size")]
+    pub receive_buffer_bytes: Option<usize>,
+    /// As of UDP.
+    #[serde(default = "senders_max")]
+    pub senders_max: NonZeroUsize,
+}
+
+impl UnixConfig {
+    /// On this path, where every user may write, with 4,096 senders.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            mode: every_user(),
+            receive_buffer_bytes: None,
+            senders_max: senders_max(),
         }
+    }
+}
+
+const fn senders_max() -> NonZeroUsize {
+    const { NonZeroUsize::new(4_096).unwrap() }
+}
+
+pub(super) fn options(receive_buffer_bytes: Option<usize>) -> DatagramOptions {
+    DatagramOptions {
+        credit: READS,
+        receive_buffer_bytes,
+        ..DatagramOptions::default()
     }
 }
 
@@ -111,13 +161,16 @@ impl DatagramSource {
     pub(super) fn spawn(
         system: &System,
         server: &ServerHandle,
-        config: DatagramConfig,
+        senders_max: NonZeroUsize,
         waits: bool,
     ) -> Result<ActorRef<Self>, SpawnError> {
+        // Without memory for senders that do not come.
+        let mut senders = LruCache::unbounded();
+        senders.resize(senders_max);
         let source = Self {
             server: server.clone(),
             socket: None,
-            senders: LruCache::new(config.senders_max),
+            senders,
             waits,
             paused: Vec::new(),
             owed: 0,

@@ -40,12 +40,14 @@ use freeboard::{
         types::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header},
     },
 };
+use serde::Deserialize;
 
 use crate::{
     batch::Done,
     frame::Framing,
     record::{BATCH_CONTENT_TYPE, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEADER},
     server::ServerHandle,
+    settings::{address, size},
     source::{Shed, Source},
 };
 
@@ -59,11 +61,18 @@ use super::{
 };
 
 /// The settings of an HTTP input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HttpConfig {
     /// The address; port 0 takes any free port.
+    #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
     /// The longest body in bytes, packed and unpacked. Bodies are taken in pieces, so it is no bound of memory.
+    #[serde(
+        default = "body_bytes_max",
+        rename = "body-max",
+        deserialize_with = "size"
+    )]
     pub body_bytes_max: usize,
 }
 
@@ -73,9 +82,13 @@ impl HttpConfig {
     pub fn new(address: SocketAddr) -> Self {
         Self {
             address,
-            body_bytes_max: 64 << 20,
+            body_bytes_max: body_bytes_max(),
         }
     }
+}
+
+const fn body_bytes_max() -> usize {
+    64 << 20
 }
 
 pub(super) fn listen(

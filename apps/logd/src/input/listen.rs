@@ -2,7 +2,8 @@
 
 use std::{
     fmt,
-    net::SocketAddr,
+    mem::discriminant,
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -19,14 +20,14 @@ use freeboard::{
     },
 };
 
-use crate::{config::TcpConfig, frame::Framing, server::ServerHandle};
+use crate::server::ServerHandle;
 
 #[cfg(feature = "tls")]
 use super::tls::{self, TlsConfig, TlsInput, TlsSnapshot};
 use super::{
-    datagram::{DatagramConfig, DatagramSource, Finish},
+    datagram::{self, DatagramSource, Finish, UdpConfig, UnixConfig},
     http::{self, HttpConfig},
-    tcp,
+    tcp::{self, TcpConfig, UnixStreamConfig},
 };
 
 /// Something that takes lines.
@@ -36,30 +37,11 @@ pub enum InputConfig {
     /// TCP.
     Tcp(TcpConfig),
     /// UDP (RFC 5426): a datagram is a message.
-    Udp {
-        /// The address; port 0 takes any free port.
-        address: SocketAddr,
-        /// Of the socket.
-        options: DatagramConfig,
-    },
+    Udp(UdpConfig),
     /// A Unix datagram socket, as `/dev/log`.
-    UnixDatagram {
-        /// The socket's path.
-        path: PathBuf,
-        /// The permissions of its file; by default those that the umask leaves.
-        mode: Option<u32>,
-        /// Of the socket.
-        options: DatagramConfig,
-    },
+    UnixDatagram(UnixConfig),
     /// A Unix stream socket.
-    UnixStream {
-        /// The socket's path.
-        path: PathBuf,
-        /// The permissions of its file; by default those that the umask leaves.
-        mode: Option<u32>,
-        /// How lines are told apart.
-        framing: Framing,
-    },
+    UnixStream(UnixStreamConfig),
     /// Syslog over TLS (RFC 5425).
     #[cfg(feature = "tls")]
     Tls(TlsConfig),
@@ -68,15 +50,11 @@ pub enum InputConfig {
 }
 
 impl InputConfig {
-    /// Whether both listen at the same place, so that only one of them can be open.
-    pub(crate) fn is_at_place_of(&self, other: &Self) -> bool {
-        match (self.place(), other.place()) {
-            (Place::Ip(kind, address), Place::Ip(other_kind, other)) => {
-                kind == other_kind && address == other
-            }
-            (Place::Path(path), Place::Path(other)) => path == other,
-            _ => false,
-        }
+    /// Whether only one of them can be open. Those of one kind on any free port count as the same.
+    pub(crate) fn excludes(&self, other: &Self) -> bool {
+        let (place, others) = (self.place(), other.place());
+        let is_same = discriminant(self) == discriminant(other) && place == others;
+        is_same || place.excludes(&others)
     }
 
     /// Whether they differ in nothing but in what a reload can change.
@@ -84,28 +62,69 @@ impl InputConfig {
         match (self, other) {
             #[cfg(feature = "tls")]
             (Self::Tls(this), Self::Tls(other)) => {
-                (this.framing, this.handshake_time) == (other.framing, other.handshake_time)
+                (this.address, this.framing, this.handshake_time)
+                    == (other.address, other.framing, other.handshake_time)
             }
             _ => self == other,
         }
     }
 
-    fn place(&self) -> Place<'_> {
+    pub(crate) fn place(&self) -> Place {
         match self {
-            Self::Tcp(config) => Place::Ip("tcp", config.address),
-            Self::Udp { address, .. } => Place::Ip("udp", *address),
-            Self::UnixDatagram { path, .. } | Self::UnixStream { path, .. } => Place::Path(path),
+            Self::Tcp(config) => Place::Tcp(config.address),
+            Self::Udp(config) => Place::Udp(config.address),
+            Self::UnixDatagram(config) => Place::Path(config.path.clone()),
+            Self::UnixStream(config) => Place::Path(config.path.clone()),
             #[cfg(feature = "tls")]
-            Self::Tls(config) => Place::Ip("tls", config.address),
-            Self::Http(config) => Place::Ip("http", config.address),
+            Self::Tls(config) => Place::Tcp(config.address),
+            Self::Http(config) => Place::Tcp(config.address),
         }
     }
 }
 
-/// Where an input listens.
-enum Place<'a> {
-    Ip(&'static str, SocketAddr),
-    Path(&'a PathBuf),
+/// What a setting takes for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Tcp(SocketAddr),
+    Udp(SocketAddr),
+    Path(PathBuf),
+    Directory(PathBuf),
+}
+
+impl Place {
+    /// Whether two settings cannot have both. Port 0 is any free port.
+    pub(crate) fn excludes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(this), Self::Tcp(other)) | (Self::Udp(this), Self::Udp(other)) => {
+                this.port() == other.port() && this.port() != 0 && overlap(this.ip(), other.ip())
+            }
+            (Self::Directory(this), Self::Directory(other)) => {
+                this.starts_with(other) || other.starts_with(this)
+            }
+            (
+                Self::Path(this) | Self::Directory(this),
+                Self::Path(other) | Self::Directory(other),
+            ) => this == other,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) | Self::Udp(address) => write!(formatter, "{address}"),
+            Self::Path(path) | Self::Directory(path) => write!(formatter, "{}", path.display()),
+        }
+    }
+}
+
+/// Whether a port cannot be bound on both. `::` covers IPv4 too.
+fn overlap(this: IpAddr, other: IpAddr) -> bool {
+    let covers =
+        |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let (this, other) = (this.to_canonical(), other.to_canonical());
+    this == other || covers(this, other) || covers(other, this)
 }
 
 /// An input could not be opened.
@@ -179,34 +198,26 @@ impl Input {
     ) -> Result<Self, InputError> {
         Ok(Self(match config {
             InputConfig::Tcp(config) => Open::Tcp(tcp::listen(system, poller, server, *config)?),
-            InputConfig::Udp { address, options } => {
-                let owner = DatagramSource::spawn(system, server, *options, false)?;
-                let of_socket = options.options();
-                let recipient = owner.recipient();
-                let socket =
-                    DatagramSocket::bind_udp(system, poller, *address, of_socket, recipient);
+            InputConfig::Udp(config) => {
+                let owner = DatagramSource::spawn(system, server, config.senders_max, false)?;
+                let options = datagram::options(config.receive_buffer_bytes);
+                let (address, recipient) = (config.address, owner.recipient());
+                let socket = DatagramSocket::bind_udp(system, poller, address, options, recipient);
                 Open::Udp(socket.inspect_err(|_| owner.stop())?, owner)
             }
-            InputConfig::UnixDatagram {
-                path,
-                mode,
-                options,
-            } => {
-                let owner = DatagramSource::spawn(system, server, *options, true)?;
-                let unix = UnixOptions { mode: *mode };
-                let of_socket = options.options();
-                let recipient = owner.recipient();
+            InputConfig::UnixDatagram(config) => {
+                let owner = DatagramSource::spawn(system, server, config.senders_max, true)?;
+                let options = datagram::options(config.receive_buffer_bytes);
+                let unix = UnixOptions { mode: config.mode };
+                let (path, recipient) = (&config.path, owner.recipient());
                 let socket =
-                    DatagramSocket::bind_unix(system, poller, path, unix, of_socket, recipient);
+                    DatagramSocket::bind_unix(system, poller, path, unix, options, recipient);
                 Open::UnixDatagram(socket.inspect_err(|_| owner.stop())?, owner)
             }
-            InputConfig::UnixStream {
-                path,
-                mode,
-                framing,
-            } => {
-                let serve = tcp::serve(server, poller, *framing, "unix", |_| None);
-                let (unix, options) = (UnixOptions { mode: *mode }, tcp::listener(server));
+            InputConfig::UnixStream(config) => {
+                let serve = tcp::serve(server, poller, config.framing, "unix", |_| None);
+                let unix = UnixOptions { mode: config.mode };
+                let (path, options) = (&config.path, tcp::listener(server));
                 let listener = Listener::bind_unix(system, poller, path, unix, options, serve);
                 Open::UnixStream(listener?)
             }
@@ -255,11 +266,6 @@ impl Input {
             Open::Tls(_, tls) => Some(tls.snapshot()),
             _ => None,
         }
-    }
-
-    /// Whether it is plain TCP.
-    pub(crate) fn is_tcp(&self) -> bool {
-        matches!(self.0, Open::Tcp(_))
     }
 
     /// Reads what these settings name, to be applied later; `None` if there is nothing.

@@ -14,11 +14,12 @@ mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use datagram::DatagramConfig;
+pub use datagram::{UdpConfig, UnixConfig};
 pub use http::HttpConfig;
-pub(crate) use listen::Prepared;
 pub use listen::{Input, InputConfig, InputError};
+pub(crate) use listen::{Place, Prepared};
 pub(crate) use relayed::Relayed;
+pub use tcp::{TcpConfig, UnixStreamConfig};
 #[cfg(feature = "tls")]
 pub use tls::{TlsConfig, TlsSnapshot};
 

@@ -7,7 +7,7 @@
 //!
 //! TLS is a layer between the connection and its source (`tls.rs`).
 
-use std::time::Duration;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use freeboard::{
@@ -22,9 +22,63 @@ use freeboard::{
     },
 };
 
-use crate::{config::TcpConfig, frame::Framing, server::ServerHandle};
+use serde::Deserialize;
+
+use crate::{frame::Framing, server::ServerHandle, settings::address};
 
 use super::{Intake, received_now_ns};
+
+/// The settings of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpConfig {
+    /// The address; port 0 takes any free port.
+    #[serde(deserialize_with = "address")]
+    pub address: SocketAddr,
+    /// How lines are told apart.
+    #[serde(default)]
+    pub framing: Framing,
+}
+
+/// The settings of a Unix stream socket.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnixStreamConfig {
+    /// The socket's path.
+    pub path: PathBuf,
+    /// The permissions of its file; `None`: those that the umask leaves.
+    #[serde(default = "every_user")]
+    pub mode: Option<u32>,
+    /// How lines are told apart.
+    #[serde(default)]
+    pub framing: Framing,
+}
+
+/// The permissions of a socket that every user may write to.
+pub(super) const fn every_user() -> Option<u32> {
+    Some(0o666)
+}
+
+impl TcpConfig {
+    /// On this address, with framing that is detected.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        let framing = Framing::Detect;
+        Self { address, framing }
+    }
+}
+
+impl UnixStreamConfig {
+    /// On this path, where every user may write, with framing that is detected.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            mode: every_user(),
+            framing: Framing::Detect,
+        }
+    }
+}
 
 /// Reads that may be under way between a connection and its source.
 const READS: u32 = 2;

@@ -23,12 +23,14 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
+use serde::Deserialize;
 
 use crate::{
     frame::Framing,
     priority::{Facility, Priority, Severity},
     repeats::own_batch,
     server::ServerHandle,
+    settings::{address, time},
     sources::OpenSource,
 };
 
@@ -46,19 +48,29 @@ const PLAIN_BYTES_MAX: usize = 64 << 10;
 const PRIORITY: Priority = Priority::new(Facility::SYSLOG, Severity::Warning);
 
 /// The settings of a TLS input.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TlsConfig {
     /// The address; port 0 takes any free port.
+    #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
     /// How lines are told apart; RFC 5425 counts octets.
+    #[serde(default)]
     pub framing: Framing,
     /// A file with the server's certificate and those that sign it, in PEM.
+    #[serde(rename = "certificate")]
     pub certificates: PathBuf,
     /// A file with the key of the certificate, in PEM.
     pub key: PathBuf,
     /// A file with certificates, in PEM. Clients must have a certificate that one of them signs.
+    #[serde(rename = "clients")]
     pub client_roots: Option<PathBuf>,
     /// A connection whose handshake takes longer is closed.
+    #[serde(
+        default = "handshake_time",
+        rename = "handshake-time",
+        deserialize_with = "time"
+    )]
     pub handshake_time: Duration,
 }
 
@@ -72,7 +84,7 @@ impl TlsConfig {
             certificates,
             key,
             client_roots: None,
-            handshake_time: Duration::from_secs(10),
+            handshake_time: handshake_time(),
         }
     }
 
@@ -83,6 +95,10 @@ impl TlsConfig {
     pub fn check(&self) -> Result<(), InputError> {
         load(self).map(drop)
     }
+}
+
+const fn handshake_time() -> Duration {
+    Duration::from_secs(10)
 }
 
 /// The counters of a TLS input.

@@ -1,10 +1,18 @@
 //! What can be found wrong with settings without starting a server.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+};
 
 use rustix::fs::{Access, access};
 
-use super::{Settings, SettingsError};
+use super::{
+    Settings, SettingsError,
+    error::{Table, numbered},
+};
+use crate::input::Place;
 
 /// The size of a segment that is not set, in bytes.
 const SEGMENT_BYTES: u64 = 256 << 20;
@@ -22,37 +30,36 @@ impl Settings {
     /// The first [`SettingsError`].
     pub fn check(&self) -> Result<String, SettingsError> {
         let config = self.config()?;
-        for directory in self.created() {
-            let existing = directory.ancestors().find(|path| exists(path));
-            writable(existing.unwrap_or(Path::new(".")), directory)?;
-        }
-        for file in &self.file {
-            let rotates = file.rotate.is_some() || file.rotate_size.is_some();
-            if rotates || !exists(&file.path) {
-                writable(parent(&file.path), &file.path)?;
-            }
-            if file.path.is_file()
-                && let Err(error) = access(&file.path, Access::WRITE_OK)
-            {
-                let text = format!("{} cannot be written: {error}", file.path.display());
-                return Err(SettingsError::Invalid(text));
-            }
-        }
-        let sockets = self.unix.iter().map(|unix| &unix.path);
-        let sockets = sockets.chain(self.unix_stream.iter().map(|unix| &unix.path));
-        for path in sockets {
-            writable(parent(path), path)?;
-        }
-        if let Some(file) = self.file.iter().find(|file| file.path.is_dir()) {
-            let text = format!("{} is a directory", file.path.display());
-            return Err(SettingsError::Invalid(text));
+        for used in self.used() {
+            let checked = match used.place {
+                Place::Tcp(_) | Place::Udp(_) => Ok(()),
+                Place::Directory(path) => {
+                    let existing = path.ancestors().find(|path| path.exists());
+                    writable(existing.unwrap_or(Path::new("/")))
+                }
+                Place::Path(path) if used.table.name == "file" => {
+                    let file = &self.file[used.table.index];
+                    let rotates = file.rotate.is_some() || file.rotate_size.is_some();
+                    file_writable(&path, rotates)
+                }
+                Place::Path(path) => match fs::symlink_metadata(&path) {
+                    Ok(found) if !found.file_type().is_socket() => {
+                        Err("it exists and is not a socket".to_owned())
+                    }
+                    _ => writable(parent(&path)),
+                },
+            };
+            let invalid = |why| {
+                self.origin
+                    .invalid(used.table, format!("{}: {why}", used.name))
+            };
+            checked.map_err(invalid)?;
         }
         #[cfg(feature = "tls")]
-        for tls in &self.tls {
-            tls.config().check()?;
+        for (table, tls) in numbered("tls", &self.tls) {
+            tls.check().map_err(|why| self.origin.invalid(table, why))?;
         }
-        let inputs = config.tcp.len() + config.inputs.len();
-        let sinks = config.sinks.len();
+        let (inputs, sinks) = (config.inputs.len(), config.sinks.len());
         let plural = |count| if count == 1 { "" } else { "s" };
         let (many_inputs, many_sinks) = (plural(inputs), plural(sinks));
         Ok(format!(
@@ -60,27 +67,71 @@ impl Settings {
         ))
     }
 
-    /// The directories that sinks write to.
-    pub(crate) fn directories(&self) -> Vec<PathBuf> {
-        let files = self.file.iter().map(|file| parent(&file.path));
-        self.created()
-            .into_iter()
-            .chain(files)
-            .map(Path::to_owned)
-            .collect()
+    /// Checks that no two settings name the same port, file or directory.
+    pub(super) fn check_places(&self) -> Result<(), SettingsError> {
+        let used = self.used();
+        for (at, one) in used.iter().enumerate() {
+            let mut before = used[..at].iter();
+            if let Some(other) = before.find(|other| other.place.excludes(&one.place)) {
+                let what = match one.place {
+                    Place::Tcp(_) | Place::Udp(_) => "have the same port",
+                    _ if one.place == other.place => "have the same path",
+                    _ => "must not be one in the other",
+                };
+                let text = format!("{} and {} {what}", other.name, one.name);
+                return Err(self.origin.invalid(one.table, text));
+            }
+        }
+        Ok(())
     }
 
-    /// The directories that are created when they do not exist.
-    fn created(&self) -> Vec<&Path> {
-        let spills = (self.stream.iter().map(|sink| &sink.spill))
-            .chain(self.file.iter().map(|sink| &sink.spill))
-            .chain(self.stdout.iter().map(|sink| &sink.spill));
-        let spools = (spills.flatten().map(|spill| &spill.spool))
-            .chain(self.relay.iter().filter_map(|relay| relay.spool.as_ref()));
-        let streams = self.stream.iter().map(|stream| stream.path.as_path());
-        streams
-            .chain(spools.map(|spool| spool.path.as_path()))
-            .collect()
+    /// The directories that sinks write to.
+    pub(crate) fn directories(&self) -> Vec<PathBuf> {
+        let used = self.used().into_iter();
+        let directories = used.filter_map(|used| match used.place {
+            Place::Directory(path) => Some(path),
+            Place::Path(path) if used.table.name == "file" => Some(parent(&path).to_owned()),
+            _ => None,
+        });
+        directories.collect()
+    }
+
+    /// The ports and paths of the settings.
+    fn used(&self) -> Vec<Used> {
+        let mut all = Vec::new();
+        let mut add = |table, key: &str, place: Place| {
+            let name = self.origin.name(table, key, &place);
+            let place = match place {
+                Place::Path(path) => Place::Path(resolved(&path)),
+                Place::Directory(path) => Place::Directory(resolved(&path)),
+                address => address,
+            };
+            all.push(Used { table, name, place });
+        };
+        for (table, address) in numbered("status", self.status.as_slice()) {
+            add(table, "", Place::Tcp(*address));
+        }
+        for (table, input) in self.inputs() {
+            add(table, "", input.place());
+        }
+        let directory = |path: &Path| Place::Directory(path.to_owned());
+        for (table, stream) in numbered("stream", &self.stream) {
+            add(table, "", directory(&stream.path));
+        }
+        for (table, file) in numbered("file", &self.file) {
+            add(table, "", Place::Path(file.path.clone()));
+        }
+        for (table, _, spill) in self.named_sinks() {
+            if let Some(spill) = spill {
+                add(table, "spill.spool", directory(&spill.spool.path));
+            }
+        }
+        for (table, relay) in numbered("relay", &self.relay) {
+            if let Some(spool) = &relay.spool {
+                add(table, "spool", directory(&spool.path));
+            }
+        }
+        all
     }
 }
 
@@ -103,25 +154,52 @@ fn exists(path: &Path) -> bool {
     !path.as_os_str().is_empty() && path.exists()
 }
 
-/// The directory that a path is in.
-fn parent(path: &Path) -> &Path {
-    let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
-    parent.unwrap_or(Path::new("."))
+/// A port or a path that a setting names.
+struct Used {
+    table: Table,
+    /// As the operator wrote it.
+    name: String,
+    place: Place,
 }
 
-/// Whether entries can be made in a directory, for this path.
-fn writable(directory: &Path, path: &Path) -> Result<(), SettingsError> {
-    let invalid = |why: String| {
-        let text = format!("{} cannot be written: {why}", path.display());
-        Err(SettingsError::Invalid(text))
-    };
+/// The path without symbolic links, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = path.ancestors().find_map(|existing| {
+        let rest = path.strip_prefix(existing).ok()?;
+        // Without a slash at the end.
+        let path = existing.canonicalize().ok()?.join(rest);
+        Some(path.components().collect())
+    });
+    found.unwrap_or(path)
+}
+
+/// The directory that a path is in.
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+/// Whether entries can be made in a directory.
+fn writable(directory: &Path) -> Result<(), String> {
     if directory.exists() && !directory.is_dir() {
-        return invalid(format!("{} is not a directory", directory.display()));
+        return Err(format!("{} is not a directory", directory.display()));
     }
-    match access(directory, Access::WRITE_OK | Access::EXEC_OK) {
-        Ok(()) => Ok(()),
-        Err(error) => invalid(format!("{}: {error}", directory.display())),
+    let found = access(directory, Access::WRITE_OK | Access::EXEC_OK);
+    found.map_err(|error| format!("{} cannot be written: {error}", directory.display()))
+}
+
+fn file_writable(path: &Path, rotates: bool) -> Result<(), String> {
+    if path.is_dir() {
+        return Err("it is a directory".to_owned());
     }
+    if rotates || !path.exists() {
+        writable(parent(path))?;
+    }
+    if path.is_file() {
+        let found = access(path, Access::WRITE_OK);
+        found.map_err(|error| format!("it cannot be written: {error}"))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

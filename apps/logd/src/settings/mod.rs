@@ -16,7 +16,7 @@ use std::{
     collections::HashSet,
     fs,
     net::SocketAddr,
-    num::NonZeroUsize,
+    num::{NonZeroU64, NonZeroUsize},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -25,22 +25,25 @@ use freeboard::stream::{MasterKey, Retention, StreamOptions, SyncMode};
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 
-pub use error::SettingsError;
-pub use values::{Size, Time, Zone, value};
+pub use error::{Origin, SettingsError};
+pub use values::{Size, Time, Zone, resolve, value};
 
 #[cfg(feature = "tls")]
 use crate::input::TlsConfig;
 use crate::{
-    config::{Config, Policy, TcpConfig},
-    frame::Framing,
-    input::{DatagramConfig, HttpConfig, InputConfig},
+    config::{Config, Policy},
+    input::{HttpConfig, InputConfig, TcpConfig, UdpConfig, UnixConfig, UnixStreamConfig},
     sink::{
-        FileSinkConfig, Keep, Period, RelayConfig, Rotation, SinkConfig, SpillConfig, SpoolConfig,
-        SpoolFull, StdoutForm, StdoutSinkConfig, StreamSinkConfig,
+        FileSinkConfig, Keep, Period, RelayConfig, RelayUrlError, Rotation, SinkConfig,
+        SpillConfig, SpoolConfig, SpoolFull, StdoutForm, StdoutSinkConfig, StreamSinkConfig,
     },
     source::SourceBound,
 };
-use values::{some_text, text};
+use error::{Table, numbered};
+#[cfg(feature = "tls")]
+pub(crate) use values::time;
+pub(crate) use values::{address, size, some_size};
+use values::{some_address, some_line_size, some_text, text};
 
 /// Lines that nobody waits for are written after at most twice this time: a quiet client's lines are seen soon, and a few
 /// hundred writes a second cost little.
@@ -50,15 +53,20 @@ const FLUSH_AFTER: Duration = Duration::from_millis(2);
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
+    /// Where they come from.
+    #[serde(skip)]
+    pub origin: Origin,
     /// Where `/metrics` and `/healthz` are served.
+    #[serde(deserialize_with = "some_address")]
     pub status: Option<SocketAddr>,
     /// `/healthz` fails once a sink has failed, or has not returned from a call, for longer than this; 10 s.
     pub unhealthy_after: Option<Time>,
     /// The most connections of each input.
-    pub connections_max: Option<usize>,
+    pub connections_max: Option<NonZeroUsize>,
     /// A connection is closed after so long without a byte.
     pub idle_time: Option<Time>,
     /// Longer lines are cut.
+    #[serde(deserialize_with = "some_line_size")]
     pub line_max: Option<Size>,
     /// Time between two lines about lines that were shed.
     pub summary_interval: Option<Time>,
@@ -69,17 +77,18 @@ pub struct Settings {
     /// The severity groups.
     pub group: GroupsSettings,
     /// Inputs.
-    pub tcp: Vec<TcpSettings>,
+    pub tcp: Vec<TcpConfig>,
     /// Inputs.
-    pub udp: Vec<UdpSettings>,
+    pub udp: Vec<UdpConfig>,
     /// Inputs: Unix datagram sockets.
-    pub unix: Vec<UnixSettings>,
+    pub unix: Vec<UnixConfig>,
     /// Inputs.
-    pub unix_stream: Vec<UnixStreamSettings>,
+    pub unix_stream: Vec<UnixStreamConfig>,
     /// Inputs.
-    pub tls: Vec<TlsSettings>,
+    #[cfg(feature = "tls")]
+    pub tls: Vec<TlsConfig>,
     /// Inputs.
-    pub http: Vec<HttpSettings>,
+    pub http: Vec<HttpConfig>,
     /// Sinks.
     pub stream: Vec<StreamSettings>,
     /// Sinks.
@@ -95,7 +104,7 @@ pub struct Settings {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SourceSettings {
     /// Lines.
-    pub lines: Option<u64>,
+    pub lines: Option<NonZeroU64>,
     /// Bytes.
     pub bytes: Option<Size>,
 }
@@ -122,96 +131,9 @@ pub struct GroupSettings {
     #[serde(deserialize_with = "some_text")]
     pub policy: Option<Policy>,
     /// The bound of its reservoir, in batches.
-    pub reservoir_batches: Option<u64>,
+    pub reservoir_batches: Option<NonZeroU64>,
     /// The bound of its reservoir, in bytes.
     pub reservoir: Option<Size>,
-}
-
-/// TCP.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct TcpSettings {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// How lines are told apart.
-    #[serde(default)]
-    pub framing: Framing,
-}
-
-/// UDP.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct UdpSettings {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// The kernel's buffer.
-    pub receive_buffer: Option<Size>,
-    /// The most senders that are told apart at once.
-    pub senders_max: Option<NonZeroUsize>,
-}
-
-/// A Unix datagram socket.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct UnixSettings {
-    /// The socket.
-    pub path: PathBuf,
-    /// Its permissions; by default every user may write.
-    #[serde(default = "every_user")]
-    pub mode: u32,
-    /// The kernel's buffer.
-    pub receive_buffer: Option<Size>,
-    /// The most senders that are told apart at once.
-    pub senders_max: Option<NonZeroUsize>,
-}
-
-/// A Unix stream socket.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct UnixStreamSettings {
-    /// The socket.
-    pub path: PathBuf,
-    /// Its permissions; by default every user may write.
-    #[serde(default = "every_user")]
-    pub mode: u32,
-    /// How lines are told apart.
-    #[serde(default)]
-    pub framing: Framing,
-}
-
-/// The permissions of a socket that every user may write to.
-#[must_use]
-pub const fn every_user() -> u32 {
-    0o666
-}
-
-/// TLS.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct TlsSettings {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// The server's certificate and those that sign it, in PEM.
-    pub certificate: PathBuf,
-    /// Its key, in PEM.
-    pub key: PathBuf,
-    /// Clients must have a certificate that one of these signs, in PEM.
-    pub clients: Option<PathBuf>,
-    /// How lines are told apart.
-    #[serde(default)]
-    pub framing: Framing,
-    /// A connection whose handshake takes longer is closed.
-    pub handshake_time: Option<Time>,
-}
-
-/// HTTP.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct HttpSettings {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// The longest body.
-    pub body_max: Option<Size>,
 }
 
 /// A sealed stream.
@@ -261,13 +183,13 @@ impl StreamSettings {
         }
     }
 
-    fn config(&self) -> Result<StreamSinkConfig, SettingsError> {
+    fn config(&self) -> Result<StreamSinkConfig, String> {
         let key = match (&self.key_file, &self.key_env) {
             (None, None) => None,
             (Some(file), None) => Some(MasterKey::from_file(file, &self.path)),
             (None, Some(variable)) => Some(MasterKey::from_env(variable)),
             (Some(_), Some(_)) => {
-                return Err(self.invalid("it has one of key-file and key-env"));
+                return Err("it has one of key-file and key-env".to_owned());
             }
         };
         let retention = Retention {
@@ -280,7 +202,7 @@ impl StreamSettings {
             .flush_after(FLUSH_AFTER)
             .retention(retention);
         if let Some(key) = key {
-            options = options.key(key.map_err(|error| self.invalid(error))?);
+            options = options.key(key.map_err(|error| error.to_string())?);
         }
         if let Some(segment) = self.segment {
             options = options.segment_bytes(segment.0);
@@ -298,10 +220,6 @@ impl StreamSettings {
             path: self.path.clone(),
             options,
         })
-    }
-
-    fn invalid(&self, why: impl std::fmt::Display) -> SettingsError {
-        SettingsError::Invalid(format!("the stream {}: {why}", self.name))
     }
 }
 
@@ -441,9 +359,8 @@ impl RelaySettings {
         }
     }
 
-    fn config(&self) -> Result<RelayConfig, SettingsError> {
-        let config = RelayConfig::new(&self.name, &self.url);
-        let mut config = config.map_err(|error| SettingsError::Invalid(error.to_string()))?;
+    fn config(&self) -> Result<RelayConfig, RelayUrlError> {
+        let mut config = RelayConfig::new(&self.name, &self.url)?;
         if let Some(requests_max) = self.requests_max {
             config.requests_max = requests_max;
         }
@@ -541,19 +458,19 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
-        toml::from_str(text).map_err(|error| SettingsError::syntax(path, text, &error))
+        let parsed = toml::from_str::<Self>(text);
+        let parsed = parsed.map_err(|error| SettingsError::syntax(path, text, &error))?;
+        let (path, text) = (path.to_owned(), text.to_owned());
+        let origin = Origin::File { path, text };
+        Ok(Self { origin, ..parsed })
     }
 
     /// The settings that a server is started with, or reloaded.
     ///
     /// # Errors
-    /// [`SettingsError`]: an input or a sink is missing, a name comes twice, a key cannot be read.
+    /// [`SettingsError`]: an input or a sink is missing, a name, a port or a path comes twice, a key cannot be read.
     pub fn config(&self) -> Result<Config, SettingsError> {
-        #[cfg(not(feature = "tls"))]
-        if !self.tls.is_empty() {
-            let text = "this program was built without TLS";
-            return Err(SettingsError::Invalid(text.to_owned()));
-        }
+        self.check_places()?;
         let mut config = Config::new(self.sinks()?);
         let urgent_first = [
             &self.group.urgent,
@@ -564,22 +481,23 @@ impl Settings {
         for (group, settings) in config.groups.iter_mut().zip(urgent_first) {
             group.policy = settings.policy.unwrap_or(group.policy);
             let reservoir = &mut group.reservoir;
-            reservoir.messages = settings.reservoir_batches.unwrap_or(reservoir.messages);
+            let batches = settings.reservoir_batches.map(NonZeroU64::get);
+            reservoir.messages = batches.unwrap_or(reservoir.messages);
             reservoir.bytes = settings.reservoir.map_or(reservoir.bytes, |size| size.0);
         }
         let time = |time: Option<Time>, default| time.map_or(default, |time| time.0);
         let default = SourceBound::default();
         let config = Config {
-            tcp: self.tcp.iter().map(TcpSettings::config).collect(),
-            inputs: self.inputs(),
+            inputs: self.inputs().into_iter().map(|(_, it)| it).collect(),
             source: SourceBound {
-                lines: self.source.lines.unwrap_or(default.lines),
+                lines: (self.source.lines).map_or(default.lines, NonZeroU64::get),
                 bytes: self.source.bytes.map_or(default.bytes, |size| size.0),
             },
             line_bytes_max: self
                 .line_max
                 .map_or(config.line_bytes_max, |size| size.0 as usize),
-            connections_max: self.connections_max.unwrap_or(config.connections_max),
+            connections_max: (self.connections_max)
+                .map_or(config.connections_max, NonZeroUsize::get),
             idle_time: self.idle_time.map(|time| time.0),
             summary_interval: time(self.summary_interval, config.summary_interval),
             repeat_time: time(self.repeat_time, config.repeat_time),
@@ -589,7 +507,7 @@ impl Settings {
             let text = "there is no sink: name one, as [[stream]] in the file or the directory of a stream";
             return Err(SettingsError::Invalid(text.to_owned()));
         }
-        if config.tcp.is_empty() && config.inputs.is_empty() {
+        if config.inputs.is_empty() {
             let text =
                 "there is no input: name one, as [[tcp]] in the file or --tcp 127.0.0.1:1514";
             return Err(SettingsError::Invalid(text.to_owned()));
@@ -623,35 +541,43 @@ impl Settings {
         differ.map(|(key, _)| key.to_owned()).collect()
     }
 
+    /// The names of the sinks, and the queues in front of them.
+    fn named_sinks(&self) -> impl Iterator<Item = (Table, &str, Option<&SpillSettings>)> {
+        (numbered("stream", &self.stream).map(|(at, it)| (at, &*it.name, it.spill.as_ref())))
+            .chain(numbered("file", &self.file).map(|(at, it)| (at, &*it.name, it.spill.as_ref())))
+            .chain(
+                numbered("stdout", &self.stdout).map(|(at, it)| (at, &*it.name, it.spill.as_ref())),
+            )
+            .chain(numbered("relay", &self.relay).map(|(at, it)| (at, &*it.name, None)))
+    }
+
     fn sinks(&self) -> Result<Vec<SinkConfig>, SettingsError> {
         let mut names = HashSet::new();
-        let all = (self.stream.iter().map(|sink| &sink.name))
-            .chain(self.file.iter().map(|sink| &sink.name))
-            .chain(self.stdout.iter().map(|sink| &sink.name))
-            .chain(self.relay.iter().map(|sink| &sink.name));
-        for name in all {
+        for (table, name, _) in self.named_sinks() {
             if !names.insert(name) {
                 let text = format!("two sinks have the name `{name}`: give one another `name`");
-                return Err(SettingsError::Invalid(text));
+                return Err(self.origin.invalid(table, text));
             }
         }
-        let (spooled, mut direct): (Vec<_>, Vec<_>) = self
-            .relay
-            .iter()
-            .map(|relay| Ok((relay, relay.config()?)))
-            .collect::<Result<Vec<_>, SettingsError>>()?
-            .into_iter()
-            .partition(|(relay, _)| relay.spool.is_some());
-        let mut sinks = Vec::new();
-        for stream in &self.stream {
-            let relays = direct.drain(..).map(|(_, config)| config).collect();
-            let sink = stream.config()?.sink_with_relays(&stream.name, relays);
-            sinks.push(spilled(sink, &stream.spill));
+        let (mut direct, mut spooled) = (Vec::new(), Vec::new());
+        for (table, relay) in numbered("relay", &self.relay) {
+            let config = relay.config();
+            let config = config.map_err(|error| self.origin.invalid(table, error))?;
+            match &relay.spool {
+                Some(spool) => spooled.push(config.sink(spool.config())),
+                None if self.stream.is_empty() => {
+                    let text = "the relay needs a `spool`: there is no stream to send from";
+                    return Err(self.origin.invalid(table, text));
+                }
+                None => direct.push(config),
+            }
         }
-        if let Some((relay, _)) = direct.first() {
-            let name = &relay.name;
-            let text = format!("the relay {name} needs a `spool`: there is no stream to send from");
-            return Err(SettingsError::Invalid(text));
+        let mut sinks = Vec::new();
+        for (table, stream) in numbered("stream", &self.stream) {
+            let config = stream.config();
+            let config = config.map_err(|error| self.origin.invalid(table, error))?;
+            let sink = config.sink_with_relays(&stream.name, std::mem::take(&mut direct));
+            sinks.push(spilled(sink, &stream.spill));
         }
         sinks.extend(
             self.file
@@ -665,76 +591,22 @@ impl Settings {
             };
             spilled(config.sink(&stdout.name), &stdout.spill)
         }));
-        for (relay, config) in spooled {
-            sinks.extend(
-                relay
-                    .spool
-                    .as_ref()
-                    .map(|spool| config.sink(spool.config())),
-            );
-        }
+        sinks.extend(spooled);
         Ok(sinks)
     }
 
-    /// All inputs but TCP.
-    fn inputs(&self) -> Vec<InputConfig> {
-        let datagrams = |buffer: Option<Size>, senders_max: Option<NonZeroUsize>| {
-            let default = DatagramConfig::default();
-            DatagramConfig {
-                receive_buffer_bytes: buffer.map(|size| size.0 as usize),
-                senders_max: senders_max.unwrap_or(default.senders_max),
-            }
-        };
-        let udp = self.udp.iter().map(|udp| InputConfig::Udp {
-            address: udp.address,
-            options: datagrams(udp.receive_buffer, udp.senders_max),
-        });
-        let unix = self.unix.iter().map(|unix| InputConfig::UnixDatagram {
-            path: unix.path.clone(),
-            mode: Some(unix.mode),
-            options: datagrams(unix.receive_buffer, unix.senders_max),
-        });
-        let streams = self.unix_stream.iter().map(|unix| InputConfig::UnixStream {
-            path: unix.path.clone(),
-            mode: Some(unix.mode),
-            framing: unix.framing,
-        });
-        let http = self.http.iter().map(|http| {
-            let config = HttpConfig::new(http.address);
-            InputConfig::Http(HttpConfig {
-                body_bytes_max: http
-                    .body_max
-                    .map_or(config.body_bytes_max, |size| size.0 as usize),
-                ..config
-            })
-        });
-        let inputs = udp.chain(unix).chain(streams);
+    fn inputs(&self) -> Vec<(Table, InputConfig)> {
+        use InputConfig::{Http, Tcp, Udp, UnixDatagram, UnixStream};
+        let mut inputs: Vec<_> = (numbered("tcp", &self.tcp).map(|(at, it)| (at, Tcp(*it))))
+            .chain(numbered("udp", &self.udp).map(|(at, it)| (at, Udp(*it))))
+            .chain(numbered("unix", &self.unix).map(|(at, it)| (at, UnixDatagram(it.clone()))))
+            .collect();
+        let unix_stream = numbered("unix-stream", &self.unix_stream);
+        inputs.extend(unix_stream.map(|(at, it)| (at, UnixStream(it.clone()))));
         #[cfg(feature = "tls")]
-        let inputs = inputs.chain(self.tls.iter().map(|tls| InputConfig::Tls(tls.config())));
-        inputs.chain(http).collect()
-    }
-}
-
-impl TcpSettings {
-    fn config(&self) -> TcpConfig {
-        TcpConfig {
-            address: self.address,
-            framing: self.framing,
-        }
-    }
-}
-
-#[cfg(feature = "tls")]
-impl TlsSettings {
-    fn config(&self) -> TlsConfig {
-        let config = TlsConfig::new(self.address, self.certificate.clone(), self.key.clone());
-        TlsConfig {
-            framing: self.framing,
-            client_roots: self.clients.clone(),
-            handshake_time: self
-                .handshake_time
-                .map_or(config.handshake_time, |time| time.0),
-            ..config
-        }
+        inputs
+            .extend(numbered("tls", &self.tls).map(|(at, it)| (at, InputConfig::Tls(it.clone()))));
+        inputs.extend(numbered("http", &self.http).map(|(at, it)| (at, Http(*it))));
+        inputs
     }
 }

@@ -1,6 +1,10 @@
 //! Values of settings that TOML has no type for: sizes, times, time zones.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    net::{SocketAddr, ToSocketAddrs},
+    time::Duration,
+};
 
 use jiff::{SignedDuration, tz::TimeZone};
 use serde::{
@@ -8,7 +12,9 @@ use serde::{
     de::{self, DeserializeOwned, IntoDeserializer, Visitor, value::StrDeserializer},
 };
 
-/// A number of bytes: `65536`, or a text such as `"64 KiB"` or `"500 MB"`.
+use crate::config::LINE_BYTES_LIMIT;
+
+/// A number of bytes, at least 1: `65536`, or a text such as `"64 KiB"` or `"500 MB"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
@@ -32,7 +38,8 @@ impl Size {
             .unwrap_or(text.len());
         let (digits, unit) = text.split_at(end);
         let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit.trim_start())?;
-        digits.parse::<u64>().ok()?.checked_mul(*factor).map(Self)
+        let bytes = digits.parse::<u64>().ok()?.checked_mul(*factor)?;
+        (bytes > 0).then_some(Self(bytes))
     }
 }
 
@@ -44,14 +51,14 @@ impl<'de> Deserialize<'de> for Size {
             type Value = Size;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a number of bytes, as 65536, \"64 KiB\" or \"500 MB\"")
+                formatter
+                    .write_str("a positive number of bytes, as 65536, \"64 KiB\" or \"500 MB\"")
             }
 
             fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
-                let bytes = u64::try_from(bytes);
-                bytes
-                    .map(Size)
-                    .map_err(|_| E::custom("a size is not negative"))
+                let unexpected = || E::invalid_value(de::Unexpected::Signed(bytes), &self);
+                let size = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+                size.map(Size).ok_or_else(unexpected)
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
@@ -64,7 +71,7 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// A time with its unit, such as `"10s"`, `"500ms"` or `"1h 30m"`.
+/// A time with its unit, longer than 0, such as `"10s"`, `"500ms"` or `"1h 30m"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub Duration);
 
@@ -73,8 +80,9 @@ impl<'de> Deserialize<'de> for Time {
         let text = String::deserialize(from)?;
         let time = text.parse::<SignedDuration>().ok();
         let time = time.and_then(|time| Duration::try_from(time).ok());
+        let time = time.filter(|time| !time.is_zero());
         time.map(Self).ok_or_else(|| {
-            let expected = "a time with its unit, as \"10s\", \"500ms\" or \"1h 30m\"";
+            let expected = "a positive time with its unit, as \"10s\", \"500ms\" or \"1h 30m\"";
             de::Error::invalid_value(de::Unexpected::Str(&text), &expected)
         })
     }
@@ -114,6 +122,49 @@ where
     T: std::str::FromStr<Err: fmt::Display>,
 {
     text(from).map(Some)
+}
+
+/// An address and a port; of a name, its first IPv4 address, else its first one.
+///
+/// # Errors
+/// Why the text is none.
+pub fn resolve(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs();
+    let found = found.map_err(|error| format!("`{text}` is no ADDRESS:PORT: {error}"))?;
+    let first = found.min_by_key(|address| !address.is_ipv4());
+    first.ok_or_else(|| format!("`{text}` has no address"))
+}
+
+pub(crate) fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    resolve(&String::deserialize(from)?).map_err(de::Error::custom)
+}
+
+pub(super) fn some_address<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    address(from).map(Some)
+}
+
+/// The bound of a line.
+pub(super) fn some_line_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Size>, D::Error> {
+    let size = Size::deserialize(from)?;
+    if size.0 > LINE_BYTES_LIMIT as u64 {
+        return Err(de::Error::custom("a line has at most 8 MiB"));
+    }
+    Ok(Some(size))
+}
+
+#[cfg(feature = "tls")]
+pub(crate) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    Time::deserialize(from).map(|time| time.0)
+}
+
+pub(crate) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    Size::deserialize(from).map(|size| size.0 as usize)
+}
+
+pub(crate) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    size(from).map(Some)
 }
 
 /// Reads a value as a string of the file is read: for flags.

@@ -13,9 +13,9 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use freeboard::stream::ReaderOptions;
 use freeboard_logd::{
-    BATCH_CONTENT_TYPE, Config, DatagramConfig, Format, Framing, HttpConfig, InputConfig,
-    InputError, LogRecord, Marks, Policy, Priority, Reloaded, Shed, SourceBound, StartError,
-    encode_batch,
+    BATCH_CONTENT_TYPE, Config, Format, HttpConfig, InputConfig, InputError, LogRecord, Marks,
+    Policy, Priority, Reloaded, Shed, SourceBound, StartError, UdpConfig, UnixConfig,
+    UnixStreamConfig, encode_batch,
 };
 use freeboard_test_servers::is_on_path;
 
@@ -37,13 +37,10 @@ fn address(rig: &Rig) -> SocketAddr {
 }
 
 fn udp(senders_max: usize) -> InputConfig {
-    InputConfig::Udp {
-        address: any(),
-        options: DatagramConfig {
-            senders_max: NonZeroUsize::new(senders_max).expect("not 0"),
-            ..DatagramConfig::default()
-        },
-    }
+    InputConfig::Udp(UdpConfig {
+        senders_max: NonZeroUsize::new(senders_max).expect("not 0"),
+        ..UdpConfig::new(any())
+    })
 }
 
 /// Runs `logger`, which must be installed.
@@ -71,21 +68,13 @@ fn logger_reaches_udp_and_both_unix_sockets_and_tcp() {
     let rig = Rig::start(Config {
         inputs: vec![
             udp(10),
-            InputConfig::UnixStream {
-                path: stream.clone(),
-                mode: Some(0o666),
-                framing: Framing::Detect,
-            },
-            InputConfig::UnixDatagram {
-                path: datagram.clone(),
-                mode: Some(0o666),
-                options: DatagramConfig::default(),
-            },
+            InputConfig::UnixStream(UnixStreamConfig::new(stream.clone())),
+            InputConfig::UnixDatagram(UnixConfig::new(datagram.clone())),
         ],
         ..Config::new(vec![stream_sink(&log)])
     });
     let port = address(&rig).port().to_string();
-    let tcp = rig.server.tcp_addresses()[0].port().to_string();
+    let tcp = rig.tcp_addresses()[0].port().to_string();
     let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     logger(&[
         "-d",
@@ -222,11 +211,7 @@ fn senders_on_a_unix_socket_wait_and_lose_nothing() {
     let path = directory.path().join("log");
     let sink = TestSink::default().shut();
     let config = Config {
-        inputs: vec![InputConfig::UnixDatagram {
-            path: path.clone(),
-            mode: None,
-            options: DatagramConfig::default(),
-        }],
+        inputs: vec![InputConfig::UnixDatagram(UnixConfig::new(path.clone()))],
         source: SourceBound {
             lines: 50,
             bytes: 1 << 20,
@@ -270,11 +255,7 @@ fn a_datagram_that_is_too_long_is_marked_as_cut_off() {
     let sink = TestSink::default();
     let rig = start(
         &sink,
-        InputConfig::UnixDatagram {
-            path: path.clone(),
-            mode: None,
-            options: DatagramConfig::default(),
-        },
+        InputConfig::UnixDatagram(UnixConfig::new(path.clone())),
     );
     let sender = UnixDatagram::unbound().expect("a socket");
     sender.connect(&path).expect("it listens");
@@ -299,17 +280,11 @@ fn a_datagram_that_is_too_long_is_marked_as_cut_off() {
 #[test]
 fn what_the_kernel_drops_is_counted_and_the_log_says_so() {
     let sink = TestSink::default();
-    let options = DatagramConfig {
+    let udp = UdpConfig {
         receive_buffer_bytes: Some(4_096),
-        ..DatagramConfig::default()
+        ..UdpConfig::new(any())
     };
-    let rig = start(
-        &sink,
-        InputConfig::Udp {
-            address: any(),
-            options,
-        },
-    );
+    let rig = start(&sink, InputConfig::Udp(udp));
     let client = UdpSocket::bind(any()).expect("loopback");
     let dropped = || rig.server.totals().shed[Shed::Kernel as usize];
     eventually("the kernel drops some", || {
@@ -333,11 +308,7 @@ fn a_stop_waits_until_the_dams_have_all_datagrams() {
     let path = directory.path().join("log");
     let sink = TestSink::default().shut();
     let mut config = Config {
-        inputs: vec![InputConfig::UnixDatagram {
-            path: path.clone(),
-            mode: None,
-            options: DatagramConfig::default(),
-        }],
+        inputs: vec![InputConfig::UnixDatagram(UnixConfig::new(path.clone()))],
         ..Config::new(vec![sink.config()])
     };
     for group in &mut config.groups {
@@ -375,11 +346,7 @@ fn a_live_socket_is_an_error_and_names_its_path() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
     let _other = UnixDatagram::bind(&path).expect("it is free");
-    let input = InputConfig::UnixStream {
-        path: path.clone(),
-        mode: None,
-        framing: Framing::Detect,
-    };
+    let input = InputConfig::UnixStream(UnixStreamConfig::new(path.clone()));
     let config = Config {
         inputs: vec![input],
         ..Config::new(vec![TestSink::default().config()])
@@ -645,54 +612,71 @@ fn check_long_body(request: impl Fn(&str) -> Vec<u8> + Sync) {
 #[test]
 fn records_of_many_times_wait_for_the_sinks() {
     const RECORDS: u64 = 20_000;
-    let mut body = Vec::new();
-    for number in 0..RECORDS {
-        let record = LogRecord {
-            received_ns: number,
-            priority: Priority::from_number(14).expect("in range"),
-            format: Format::Plain,
-            marks: Marks::none(),
-            source: "it",
-            host_at: 0,
-            host_bytes: 0,
-            text: b"x",
-        };
-        let mut encoded = Vec::new();
-        record.encode(&mut encoded);
-        encode_batch(&encoded, &mut body);
-    }
-    for is_packed in [false, true] {
-        let sink = TestSink::default().shut();
-        let mut config = Config {
-            inputs: vec![http(64 << 20)],
-            ..Config::new(vec![sink.config()])
-        };
-        for group in &mut config.groups {
-            group.policy = Policy::Wait;
-            group.reservoir.messages = 10;
+    let body = |times: u64| {
+        let mut body = Vec::new();
+        for number in 0..RECORDS {
+            record_of(number % times, &mut body);
         }
-        let rig = Rig::start(config);
-        let (coding, body) = if is_packed {
-            ("Content-Encoding: gzip\r\n", gzip(&body))
-        } else {
-            ("", body.clone())
-        };
-        let kind = format!("Content-Type: {BATCH_CONTENT_TYPE}\r\n{coding}Connection: close");
-        let head = format!(
-            "POST / HTTP/1.1\r\nHost: x\r\n{kind}\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        std::thread::scope(|scope| {
-            let request = [head.as_bytes(), &body].concat();
-            let answer = scope.spawn(|| exchange(&rig, &{ request }));
-            rig.wait_accepted(100);
-            sink.open();
-            let answer = answer.join().expect("an answer");
-            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        });
-        assert!(rig.stop().is_clean());
-        assert_eq!(sink.lines().len() as u64, RECORDS);
+        body
+    };
+    // With two times, the decoder has many records when the body is complete.
+    for (body, is_packed) in [
+        (body(RECORDS), false),
+        (gzip(&body(RECORDS)), true),
+        (gzip(&body(2)), true),
+    ] {
+        check_records(&body, is_packed, RECORDS);
     }
+}
+
+/// Appends a record of this time.
+fn record_of(received_ns: u64, body: &mut Vec<u8>) {
+    let record = LogRecord {
+        received_ns,
+        priority: Priority::from_number(14).expect("in range"),
+        format: Format::Plain,
+        marks: Marks::none(),
+        source: "it",
+        host_at: 0,
+        host_bytes: 0,
+        text: b"x",
+    };
+    let mut encoded = Vec::new();
+    record.encode(&mut encoded);
+    encode_batch(&encoded, body);
+}
+
+fn check_records(body: &[u8], is_packed: bool, records: u64) {
+    let sink = TestSink::default().shut();
+    let mut config = Config {
+        inputs: vec![http(64 << 20)],
+        ..Config::new(vec![sink.config()])
+    };
+    for group in &mut config.groups {
+        group.policy = Policy::Wait;
+        group.reservoir.messages = 10;
+    }
+    let rig = Rig::start(config);
+    let coding = if is_packed {
+        "Content-Encoding: gzip\r\n"
+    } else {
+        ""
+    };
+    let kind = format!("Content-Type: {BATCH_CONTENT_TYPE}\r\n{coding}Connection: close");
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: x\r\n{kind}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    std::thread::scope(|scope| {
+        let request = [head.as_bytes(), body].concat();
+        let answer = scope.spawn(|| exchange(&rig, &{ request }));
+        rig.wait_accepted(100);
+        sink.open();
+        let answer = answer.join().expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    });
+    assert!(rig.stop().is_clean());
+    assert_eq!(sink.lines().len() as u64, records);
 }
 
 #[test]
@@ -1010,7 +994,7 @@ mod tls {
                 ..before.clone()
             };
             let mut config = Config::clone(&rig.server.handle().config());
-            config.inputs = vec![InputConfig::Tls(tls)];
+            config.inputs[0] = InputConfig::Tls(tls);
             rig.server.reload(&rig.system, &rig.poller, config)
         };
         let error = reload(other.issue("expired", 2_020)).expect_err("it is refused");

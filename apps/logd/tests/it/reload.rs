@@ -200,13 +200,13 @@ fn a_reload_that_fails_changes_nothing() {
         ("tcp = [", "logd.toml:1:"),
         (
             first.replace("127.0.0.1:0", "nowhere").as_str(),
-            "logd.toml:2:11: ",
+            "logd.toml:2:11: `address`: ",
         ),
         ("[[stdout]]", "there is no input"),
         (&port_in_use, "cannot listen on 127.0.0.1:"),
         (
             &format!("{first}[group.debug]\nreservoir-batches = 0"),
-            "the reservoir of debug: ",
+            "logd.toml:6:21: `reservoir-batches`: ",
         ),
     ] {
         let failed = operations.reload(parse(text)).unwrap_err();
@@ -239,10 +239,10 @@ fn two_inputs_on_any_free_port_stay() {
     let text = stream_of(&directory.path().join("LOG"));
     let text = format!("{text}[[tcp]]\naddress = \"127.0.0.1:0\"\n");
     let (rig, operations) = operations(&text);
-    let before = rig.server.tcp_addresses();
+    let before = rig.tcp_addresses();
     assert_eq!(before.len(), 2);
     operations.reload(parse(&text)).unwrap();
-    assert_eq!(rig.server.tcp_addresses(), before);
+    assert_eq!(rig.tcp_addresses(), before);
     for address in before {
         let mut client = TcpStream::connect(address).unwrap();
         client.write_all(b"a line\n").unwrap();
@@ -275,7 +275,7 @@ fn what_needs_a_restart_is_named() {
     let text = operations
         .reload(parse(&format!("idle-time = \"1s\"\n{other}")))
         .unwrap();
-    let address = rig.server.tcp_addresses()[0];
+    let address = rig.tcp_addresses()[0];
     assert_eq!(
         text,
         format!(
@@ -287,13 +287,58 @@ fn what_needs_a_restart_is_named() {
 }
 
 #[test]
+fn an_address_on_the_same_port_is_moved_by_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = stream_of(&directory.path().join("LOG"));
+    let any = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = any.local_addr().unwrap();
+    drop(any);
+    let text = |host: &str| first.replace("127.0.0.1:0", &format!("{host}:{}", address.port()));
+    let (rig, operations) = operations(&text("127.0.0.1"));
+    let told = operations
+        .reload(parse(&format!("line-max = 9\n{}", text("0.0.0.0"))))
+        .unwrap();
+    assert_eq!(
+        told,
+        format!("settings reloaded; what has changed here needs a restart: tcp://{address}")
+    );
+    assert_eq!(rig.server.handle().config().line_bytes_max, 9);
+    TcpStream::connect(address).expect("it is still open");
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn a_reload_begins_new_files_only_if_it_succeeds() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("app.log");
+    let text = format!(
+        "[[tcp]]\naddress = \"127.0.0.1:0\"\n[[file]]\npath = \"{}\"\n",
+        file.display()
+    );
+    let (rig, operations) = operations(&text);
+    send(&rig, "a line\n");
+    rig.wait_accepted(1);
+    rig.wait_settled();
+    operations.reload(parse("tcp = [")).unwrap_err();
+    // The line about it is in the same file.
+    eventually("it is written", || {
+        fs::read_to_string(&file).is_ok_and(|text| text.lines().count() == 2)
+    });
+    operations.reload(parse(&text)).unwrap();
+    eventually("a new file is begun", || {
+        fs::read_dir(directory.path()).unwrap().count() == 2
+    });
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
 fn health_fails_while_a_sink_does() {
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path().join("folder");
     fs::create_dir(&folder).unwrap();
     let file = folder.join("log");
     let text = format!(
-        "unhealthy-after = \"0s\"\n[[tcp]]\naddress = \"127.0.0.1:0\"\n[[file]]\npath = \"{}\"\n",
+        "unhealthy-after = \"1ns\"\n[[tcp]]\naddress = \"127.0.0.1:0\"\n[[file]]\npath = \"{}\"\n",
         file.display()
     );
     let (rig, operations) = operations(&text);

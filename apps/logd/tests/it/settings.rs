@@ -96,12 +96,11 @@ fn each_setting_of_a_file_is_applied() {
     );
     let reservoir = config.groups[2].reservoir;
     assert_eq!((reservoir.messages, reservoir.bytes), (7, 1_000_000));
-    assert_eq!(config.tcp.len(), 1);
-    assert_eq!(config.inputs.len(), 4);
-    let InputConfig::UnixDatagram { mode, .. } = &config.inputs[1] else {
+    assert_eq!(config.inputs.len(), 5);
+    let InputConfig::UnixDatagram(unix) = &config.inputs[2] else {
         panic!("{:?}", config.inputs);
     };
-    assert_eq!(*mode, Some(0o600));
+    assert_eq!(unix.mode, Some(0o600));
     let names: Vec<_> = config.sinks.iter().map(|sink| sink.name.as_str()).collect();
     assert_eq!(names, ["stream", "file", "stdout", "west.spool"]);
     assert!(
@@ -128,24 +127,53 @@ fn a_mistake_is_reported_with_its_place_and_a_suggestion() {
         ),
         (
             "[[tcp]]\naddress = \"localhost\"\n",
-            "logd.toml:2:11: invalid socket address",
+            "logd.toml:2:11: `address`: `localhost` is no ADDRESS:PORT: ",
         ),
-        ("line-max = \"64 Kib\"", "logd.toml:1:12: invalid value"),
-        ("idle-time = 10", "logd.toml:1:13: invalid type"),
-        ("idle-time = \"10\"", "logd.toml:1:13: invalid value"),
+        (
+            "line-max = \"64 Kib\"",
+            "logd.toml:1:12: `line-max`: invalid value",
+        ),
+        (
+            "idle-time = 10",
+            "logd.toml:1:13: `idle-time`: invalid type",
+        ),
+        (
+            "idle-time = \"10\"",
+            "logd.toml:1:13: `idle-time`: invalid value",
+        ),
         (
             "[group.debug]\npolicy = \"drop\"",
-            "logd.toml:2:10: a policy is wait,",
+            "logd.toml:2:10: `policy`: a policy is wait,",
         ),
         (
             "[[stream]]\n\n[[tcp]]",
             "logd.toml:1:1: missing field `path`",
         ),
         ("[[tcp]\n", "logd.toml:1:"),
+        (
+            "line-max = \"9 MiB\"",
+            "logd.toml:1:12: `line-max`: a line has at most 8 MiB",
+        ),
+        (
+            "[source]\nlines = 0",
+            "logd.toml:2:9: `lines`: invalid value: integer `0`",
+        ),
+        (
+            "connections-max = 0",
+            "logd.toml:1:19: `connections-max`: invalid value: integer `0`",
+        ),
+        (
+            "summary-interval = \"0s\"",
+            "logd.toml:1:20: `summary-interval`: invalid value: string \"0s\", expected a positive time",
+        ),
+        (
+            "[[http]]\naddress = \"127.0.0.1:1\"\nbody-max = 0",
+            "logd.toml:3:12: `body-max`: invalid value: integer `0`, expected a positive number of bytes",
+        ),
         ("colour = \"blue\"", "logd.toml:1:1: unknown key `colour`"),
         (
             "[[file]]\npath = \"a\"\nrotate = \"weekly\"",
-            "logd.toml:3:10: unknown variant `weekly`",
+            "logd.toml:3:10: `rotate`: unknown variant `weekly`",
         ),
     ] {
         check_refused(text, message);
@@ -154,52 +182,118 @@ fn a_mistake_is_reported_with_its_place_and_a_suggestion() {
 
 #[test]
 fn settings_that_do_not_fit_together_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().display();
+    fs::write(directory.path().join("plain"), "").unwrap();
     let tcp = "[[tcp]]\naddress = \"127.0.0.1:1514\"\n";
+    let tcp_and = |further: &str| format!("{tcp}{further}");
+    let stream_and = |further: &str| {
+        format!(
+            "[[stream]]\npath = \"{folder}/LOG\"\n[[tcp]]\naddress = \"127.0.0.1:1514\"\n{further}"
+        )
+    };
+    let spool = |path: &str| {
+        stream_and(&format!(
+            "[[relay]]\nurl = \"http://127.0.0.1:1\"\nspool = {{ path = \"{folder}/{path}\" }}"
+        ))
+    };
+    let name = |path: &str| format!("{folder}/{path}");
     for (text, message) in [
-        ("[[stream]]\npath = \"LOG\"", "there is no input"),
-        (tcp, "there is no sink"),
+        ("[[stream]]\npath = \"LOG\"".to_owned(), "there is no input"),
+        (tcp.to_owned(), "there is no sink"),
         (
-            &format!("{tcp}[[stdout]]\n[[stdout]]"),
-            "two sinks have the name `stdout`",
+            tcp_and("[[stdout]]\n[[stdout]]"),
+            "logd.toml:4:1: two sinks have the name `stdout`",
         ),
         (
-            &format!("{tcp}[[relay]]\nurl = \"http://127.0.0.1:1\""),
-            "the relay relay needs a `spool`",
+            tcp_and("[[relay]]\nurl = \"http://127.0.0.1:1\""),
+            "logd.toml:3:1: the relay needs a `spool`",
         ),
         (
-            &format!("{tcp}[[relay]]\nurl = \"ftp://127.0.0.1:1\""),
-            "`ftp://127.0.0.1:1` is no address",
+            tcp_and("[[relay]]\nurl = \"ftp://127.0.0.1:1\""),
+            "logd.toml:3:1: `ftp://127.0.0.1:1` is no address",
         ),
         (
-            &format!("{tcp}[[file]]\npath = \"no/such/directory/log\""),
-            "no/such/directory/log cannot be written: no/such/directory: No such file",
-        ),
-        (&format!("{tcp}[[file]]\npath = \"/\""), "/ is a directory"),
-        (
-            &format!("{tcp}[[stream]]\npath = \"/dev/null/LOG\""),
-            "/dev/null/LOG cannot be written: /dev/null is not a directory",
+            tcp_and("[[file]]\npath = \"no/such/directory/log\""),
+            "logd.toml:3:1: [[file]] no/such/directory/log: /",
         ),
         (
-            &format!("summary-interval = \"0s\"\n{tcp}[[stdout]]"),
-            "an interval is longer than 0",
+            tcp_and("[[file]]\npath = \"/\""),
+            "logd.toml:3:1: [[file]] /: it is a directory",
         ),
         (
-            &format!("idle-time = \"0s\"\n{tcp}[[stdout]]"),
-            "the idle time is longer than 0",
+            tcp_and("[[stream]]\npath = \"/dev/null/LOG\""),
+            "logd.toml:3:1: [[stream]] /dev/null/LOG: /dev/null is not a directory",
         ),
         (
+            tcp_and("[[stream]]\npath = \"LOG\"\nkey-file = \"missing\""),
+            "logd.toml:3:1: ",
+        ),
+        (
+            stream_and("[[http]]\naddress = \"0.0.0.0:1514\""),
+            "logd.toml:5:1: [[tcp]] 127.0.0.1:1514 and [[http]] 0.0.0.0:1514 have the same port",
+        ),
+        (
+            stream_and(tcp),
+            "logd.toml:5:1: [[tcp]] 127.0.0.1:1514 and [[tcp]] 127.0.0.1:1514 have the same port",
+        ),
+        (
+            format!("status = \"[::]:1514\"\n{}", stream_and("")),
+            "logd.toml:4:1: status [::]:1514 and [[tcp]] 127.0.0.1:1514 have the same port",
+        ),
+        (
+            stream_and(&format!("[[unix]]\npath = \"{folder}/plain\"")),
             &format!(
-                "{tcp}[[stdout]]\n[[tls]]\naddress = \"127.0.0.1:0\"\ncertificate = \"c\"\nkey = \"k\"\nhandshake-time = \"0s\""
+                "logd.toml:5:1: [[unix]] {}: it exists and is not a socket",
+                name("plain")
             ),
-            "the handshake time is longer than 0",
         ),
         (
-            &format!("{tcp}[[stream]]\npath = \"LOG\"\nkey-file = \"missing\""),
-            "the stream stream: ",
+            stream_and(&format!(
+                "[[file]]\npath = \"{folder}/app\"\n[[file]]\nname = \"b\"\npath = \"{folder}/../{}/app\"",
+                directory.path().file_name().unwrap().display()
+            )),
+            "logd.toml:7:1: [[file]] ",
+        ),
+        (
+            spool("LOG"),
+            &format!(
+                "logd.toml:5:1: [[stream]] {0} and [[relay]] spool {0} have the same path",
+                name("LOG")
+            ),
+        ),
+        (
+            spool("LOG/spool"),
+            &format!(
+                "logd.toml:5:1: [[stream]] {0} and [[relay]] spool {0}/spool must not be one in the other",
+                name("LOG")
+            ),
+        ),
+        (
+            spool(""),
+            &format!(
+                "logd.toml:5:1: [[stream]] {} and [[relay]] spool {}",
+                name("LOG"),
+                name("")
+            ),
         ),
     ] {
-        check_refused(text, message);
+        check_refused(&text, message);
     }
+    // They differ in the protocol, in the address or in the file.
+    let text = stream_and(
+        "[[udp]]\naddress = \"127.0.0.1:1514\"\n[[http]]\naddress = \"127.0.0.2:1514\"\n[[tcp]]\naddress = \"[::1]:1514\"\n",
+    );
+    let settings = Settings::parse(&text, Path::new("logd.toml")).unwrap();
+    assert_eq!(settings.check().unwrap(), "4 inputs, 1 sink");
+}
+
+#[test]
+fn a_name_of_a_host_is_an_address() {
+    let text = "[[tcp]]\naddress = \"localhost:1514\"\n[[stdout]]";
+    let settings = Settings::parse(text, Path::new("logd.toml")).unwrap();
+    assert!(settings.tcp[0].address.ip().is_loopback());
+    assert_eq!(settings.tcp[0].address.port(), 1514);
 }
 
 #[test]

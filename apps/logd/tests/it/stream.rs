@@ -115,7 +115,7 @@ fn a_server_continues_the_stream_and_a_second_one_is_refused() {
 fn logger_of_util_linux_is_understood() {
     let directory = tempfile::tempdir().expect("a directory");
     let rig = Rig::start(Config::new(vec![stream_sink(directory.path())]));
-    let port = rig.server.tcp_addresses()[0].port().to_string();
+    let port = rig.tcp_addresses()[0].port().to_string();
     let mut logger = Command::new("logger");
     logger.args(["-n", "127.0.0.1", "-P", &port, "-T", "-p", "user.err"]);
     let Ok(status) = logger.args(["-t", "test", "it works"]).status() else {

@@ -22,8 +22,8 @@ use freeboard::{
     stream::{ReaderOptions, StreamOptions},
 };
 use freeboard_logd::{
-    Batch, Config, Framing, Intake, LogRecord, Marks, Server, Sink, SinkConfig, SinkError,
-    StopReport, StreamSinkConfig, TcpConfig,
+    Batch, Config, Framing, InputConfig, Intake, LogRecord, Marks, Server, Sink, SinkConfig,
+    SinkError, StopReport, StreamSinkConfig, TcpConfig,
 };
 
 pub(crate) use freeboard_test_servers::{LONG, eventually};
@@ -36,19 +36,18 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// A server on a free port with these settings.
+    /// A server with these settings, and TCP on a free port as the last input.
     pub(crate) fn start(config: Config) -> Self {
         Self::try_start(config).expect("it starts")
     }
 
     pub(crate) fn try_start(config: Config) -> Result<Self, freeboard_logd::StartError> {
-        Self::try_start_as_is(Config {
-            tcp: vec![TcpConfig {
-                address: SocketAddr::from(([127, 0, 0, 1], 0)),
-                framing: Framing::Newline,
-            }],
-            ..config
-        })
+        let mut config = config;
+        config.inputs.push(InputConfig::Tcp(TcpConfig {
+            framing: Framing::Newline,
+            ..TcpConfig::new(([127, 0, 0, 1], 0).into())
+        }));
+        Self::try_start_as_is(config)
     }
 
     /// As [`Rig::start`], without a further input.
@@ -68,8 +67,17 @@ impl Rig {
         })
     }
 
+    /// The addresses of the TCP inputs, in the order of the settings.
+    pub(crate) fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        let inputs = self.server.inputs();
+        let tcp = inputs
+            .iter()
+            .filter(|it| it.to_string().starts_with("tcp:"));
+        tcp.filter_map(|input| input.address()).collect()
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.server.tcp_addresses()[0]).expect("it listens")
+        TcpStream::connect(self.tcp_addresses()[0]).expect("it listens")
     }
 
     /// Waits until so many lines were accepted, from all sources.
