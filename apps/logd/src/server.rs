@@ -117,7 +117,8 @@ impl ServerHandle {
 /// How a server has stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopReport {
-    /// Sources that did not end in time, and datagram sockets that were not read to the end.
+    /// Sources that did not end in time, and datagram sockets that were not read to the end. HTTP requests do not count:
+    /// they have no answer then.
     pub sources_cut: usize,
     /// Whether the dams, the writer and the sinks were empty in time.
     pub is_drained: bool,
@@ -401,7 +402,9 @@ impl Server {
         let inputs_cut = close(&self.lock_inputs().clone(), inputs_deadline);
         // It has terminated already if the server was stopped before.
         let _ = self.reporter.tell(Finish::FIRST);
-        let sources_cut = inputs_cut + self.handle.sources().wait_until_closed(inputs_deadline);
+        // Half a request may have taken the time of the inputs.
+        let sources_deadline = deadline - timeout / 4;
+        let sources_cut = inputs_cut + self.handle.sources().wait_until_closed(sources_deadline);
         let mut is_drained = self.handle.lanes().stop(deadline);
         self.writer.stop_gracefully();
         if self.writer.wait_ended_until(deadline).is_none() {

@@ -67,6 +67,7 @@ pub(crate) struct Kinds {
 struct Open {
     source: Arc<Source>,
     repeats: Option<Arc<Repeats>>,
+    may_be_cut: bool,
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +105,7 @@ impl Sources {
         let open = Open {
             source: source.clone(),
             repeats,
+            may_be_cut: false,
         };
         let mut state = self.lock();
         state.opened += 1;
@@ -188,13 +190,15 @@ impl Sources {
         totals
     }
 
-    /// Waits until no source is open; how many are at the deadline.
+    /// Waits until no source is open but those that may be cut off; how many others are at the deadline.
     pub(crate) fn wait_until_closed(&self, deadline: Instant) -> usize {
         let mut state = self.lock();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if state.open.is_empty() || left.is_zero() {
-                return state.open.len();
+            let open = state.open.values();
+            let open = open.filter(|source| !source.may_be_cut).count();
+            if open == 0 || left.is_zero() {
+                return open;
             }
             let waited = self.has_closed.wait_timeout(state, left);
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -229,6 +233,13 @@ impl OpenSource {
 
     pub(crate) fn server(&self) -> &ServerHandle {
         &self.server
+    }
+
+    /// A stop may cut it off: it is a request, and the client repeats it without an answer.
+    pub(crate) fn allow_cut(&self) {
+        if let Some(open) = self.server.sources().lock().open.get_mut(&self.number) {
+            open.may_be_cut = true;
+        }
     }
 
     pub(crate) fn repeats(&self) -> Option<&Repeats> {

@@ -183,6 +183,7 @@ fn plain(
         None => "http".to_owned(),
     };
     let intake = Intake::new(server, &name, Framing::Newline);
+    intake.allow_cut();
     intake.on_room(move || resume.resume());
     Ok(Box::new(Lines {
         outcome: Outcome::new(Some(intake.source().clone()), None),

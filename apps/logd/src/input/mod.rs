@@ -132,6 +132,11 @@ impl Intake {
         self.source.source()
     }
 
+    /// A stop of the server may cut it off, because somebody repeats what was not confirmed.
+    pub(crate) fn allow_cut(&self) {
+        self.source.allow_cut();
+    }
+
     /// Sets the function that is called when a source that paused has room again, from any thread. Once; later calls do
     /// nothing.
     pub fn on_room(&self, wake: impl Fn() + Send + Sync + 'static) {

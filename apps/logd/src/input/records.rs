@@ -70,6 +70,7 @@ impl Records {
     fn send(&mut self, mut run: Run<'_>, text: &Bytes) -> bool {
         if !self.sources.contains(run.source) {
             let source = OpenSource::new(&self.server, run.source);
+            source.allow_cut();
             let resume = self.resume.clone();
             source.source().room().on_room(move || resume.resume());
             self.sources.push(run.source.into(), source);

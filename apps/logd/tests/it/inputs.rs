@@ -8,6 +8,7 @@ use std::{
     os::unix::net::{UnixDatagram, UnixStream},
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -444,6 +445,21 @@ fn posted_lines_are_durable_when_the_answer_comes() {
     rig.wait_accepted(5_002);
     assert!(rig.stop().is_clean());
     assert_eq!(lines_of(directory.path())[5_001].2, "<14>whole");
+}
+
+#[test]
+fn a_stop_cuts_off_half_a_request_and_keeps_its_lines() {
+    let sink = TestSink::default();
+    let rig = start(&sink, http(1 << 20));
+    let mut client = TcpStream::connect(address(&rig)).expect("it listens");
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n<14>whole\n<14>ha")
+        .expect("it reads");
+    rig.wait_accepted(1);
+    let report = rig.server.stop(Duration::from_secs(4));
+    assert!(report.is_clean(), "{report:?}");
+    assert!(rig.system.shutdown(LONG).is_clean());
+    assert_eq!(sink.texts(), ["<14>whole"]);
 }
 
 #[test]
