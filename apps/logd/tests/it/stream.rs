@@ -1,10 +1,11 @@
 //! From sockets into a stream, across restarts.
 
-use std::{io::Write, process::Command};
+use std::{io::Write, process::Command, time::Duration};
 
-use freeboard_logd::{Config, Marks, StartError};
+use freeboard::stream::StreamOptions;
+use freeboard_logd::{Config, Marks, StartError, StreamSinkConfig};
 
-use crate::common::{Rig, TestSink, lines_of, send, stream_sink};
+use crate::common::{Rig, TestSink, eventually, lines_of, send, stream_sink};
 
 #[test]
 fn lines_are_in_the_stream_in_order_after_a_stop() {
@@ -26,6 +27,21 @@ fn lines_are_in_the_stream_in_order_after_a_stop() {
         .collect();
     expected.push((name, Marks::TRUNCATED, "<14>half a line".to_owned()));
     assert_eq!(lines_of(directory.path()), expected);
+}
+
+#[test]
+fn a_line_that_comes_alone_is_written_at_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sink = StreamSinkConfig {
+        path: directory.path().to_owned(),
+        options: StreamOptions::new().flush_after(Duration::from_secs(3_600)),
+    };
+    let rig = Rig::start(Config::new(vec![sink.sink("stream")]));
+    let mut client = rig.connect();
+    client.write_all(b"<14>alone\n").expect("it reads");
+    eventually("it is written", || lines_of(directory.path()).len() == 1);
+    drop(client);
+    assert!(rig.stop().is_clean());
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::{
 };
 
 use super::{
+    batch::Hurry,
     consumers::ConsumerError,
     error::{AppendError, AppendManyError, CloseError, TicketError},
     metrics::StreamSnapshot,
@@ -229,6 +230,13 @@ impl StreamWriter {
         let shard = self.shard();
         self.shared()
             .append(shard, &mut shard.lock(), payload, waker)
+    }
+
+    /// Asks for a write of what was accepted, and waits for nothing. While a write is in flight, the next one takes
+    /// everything that has gathered. Without it, records that no caller waits for stay for up to twice
+    /// [`StreamOptions::flush_after`](crate::StreamOptions::flush_after).
+    pub fn request_write(&self) {
+        self.shared().demand();
     }
 
     /// Waits until everything that was accepted so far, from every producer, is durable in the

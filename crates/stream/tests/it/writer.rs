@@ -1,6 +1,6 @@
 //! Writing, closing and going on.
 
-use std::{fs, num::NonZeroU32};
+use std::{fs, num::NonZeroU32, time::Duration};
 
 use freeboard_flow::{LaneConfig, Overload};
 use freeboard_stream::{
@@ -271,6 +271,19 @@ fn a_record_that_nobody_waits_for_is_written_all_the_same() {
     let (_directory, stream) = open(StreamOptions::new());
     let _ticket = stream.append(b"alone").unwrap();
     eventually("it is written", || stream.sequences().durable > 0);
+}
+
+#[test]
+fn a_write_that_is_requested_takes_what_was_accepted() {
+    let (_directory, stream) = open(StreamOptions::new().flush_after(Duration::from_secs(3_600)));
+    for last in 1..=100 {
+        let _ticket = stream.append(b"a record").unwrap();
+        stream.request_write();
+        // Every other time a write may be in flight: the record goes with the next one.
+        if last % 2 == 0 {
+            eventually("they are written", || stream.sequences().durable == last);
+        }
+    }
 }
 
 #[test]
