@@ -39,11 +39,11 @@ impl SourceBound {
 }
 
 impl Default for SourceBound {
-    /// Some milliseconds of a fast sink, so that one source delays the others by no more.
+    /// About a millisecond of a fast sink: beside some loud sources, the lines of a quiet one wait for some milliseconds.
     fn default() -> Self {
         Self {
             lines: 8_192,
-            bytes: 1 << 20,
+            bytes: 256 << 10,
         }
     }
 }

@@ -21,7 +21,10 @@ use std::{
     time::Duration,
 };
 
-use freeboard::stream::{MasterKey, Retention, StreamOptions, SyncMode};
+use freeboard::{
+    flow::LaneConfig,
+    stream::{MasterKey, Retention, StreamOptions, SyncMode},
+};
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 
@@ -31,7 +34,7 @@ pub use values::{Size, Time, Zone, resolve, value};
 #[cfg(feature = "tls")]
 use crate::input::TlsConfig;
 use crate::{
-    config::{Config, Policy},
+    config::{Config, LINE_BYTES_LIMIT, Policy},
     input::{HttpConfig, InputConfig, TcpConfig, UdpConfig, UnixConfig, UnixStreamConfig},
     sink::{
         FileSinkConfig, Keep, Period, RelayConfig, RelayUrlError, Rotation, SinkConfig,
@@ -45,9 +48,15 @@ pub(crate) use values::time;
 pub(crate) use values::{address, size, some_size};
 use values::{some_address, some_line_size, some_text, text};
 
-/// Lines that nobody waits for are written after at most twice this time: a quiet client's lines are seen soon, and a few
-/// hundred writes a second cost little.
+/// Lines that nobody waits for, and for which the sink has not requested a write, are written after at most twice this time.
 const FLUSH_AFTER: Duration = Duration::from_millis(2);
+
+/// The memory of a stream, in bytes: two writes, each of up to 8 MiB, and the longest line twice. More would only let the lines
+/// of all clients wait longer for a slow disk.
+const STREAM_MEMORY_BYTES: usize = 20 << 20;
+
+// A record takes at most half of the memory.
+const _: () = assert!(STREAM_MEMORY_BYTES / 2 > LINE_BYTES_LIMIT + (1 << 20));
 
 /// All settings. What is left out has the value of [`Config::new`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -200,6 +209,7 @@ impl StreamSettings {
         let mut options = StreamOptions::new()
             .sync(self.sync)
             .flush_after(FLUSH_AFTER)
+            .memory(LaneConfig::bounded(STREAM_MEMORY_BYTES))
             .retention(retention);
         if let Some(key) = key {
             options = options.key(key.map_err(|error| error.to_string())?);
