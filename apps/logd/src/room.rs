@@ -39,11 +39,11 @@ impl SourceBound {
 }
 
 impl Default for SourceBound {
-    /// About a millisecond of a fast sink: beside some loud sources, the lines of a quiet one wait for some milliseconds.
+    /// A burst of 1 MiB is taken also by a group that drops lines. A fast sink takes so much in some milliseconds.
     fn default() -> Self {
         Self {
             lines: 8_192,
-            bytes: 256 << 10,
+            bytes: 1 << 20,
         }
     }
 }
