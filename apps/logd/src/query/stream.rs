@@ -53,7 +53,7 @@ pub(super) fn read(query: &Query, output: &mut Output<'_>) -> Result<(), QueryEr
         let is_wanted = match reader.next_ref() {
             Ok(Some(record)) => show(query, output, record)?,
             Ok(None) => break,
-            Err(error) => skip(output, &mut reader, error)?,
+            Err(error) => skip(query, output, &mut reader, error)?,
         };
         if !is_wanted {
             return Ok(());
@@ -117,7 +117,7 @@ fn follow(
                 thread::sleep(WAIT);
             }
             Some(error) => {
-                skip(output, &mut reader, error)?;
+                skip(query, output, &mut reader, error)?;
             }
         }
     }
@@ -154,6 +154,7 @@ fn show(query: &Query, output: &mut Output<'_>, record: RecordRef<'_>) -> Result
 
 /// Shows the fault, and goes on behind it. Returns whether anybody still reads.
 fn skip(
+    query: &Query,
     output: &mut Output<'_>,
     reader: &mut StreamReader,
     error: ReadError,
@@ -161,11 +162,26 @@ fn skip(
     if let ReadError::WrongKey { .. } | ReadError::NotSealed { .. } = error {
         return Err(error.into());
     }
-    let is_wanted = output.damage(&error.to_string())?;
-    match error {
-        ReadError::Gone { oldest, .. } => reader.seek(ReadFrom::Sequence(oldest))?,
-        // A segment that cannot be read, or has an unknown version: the others are read.
-        _ => drop(reader.skip_damage()?),
+    let mut is_wanted = output.damage(&error.to_string())?;
+    if let ReadError::Gone { oldest, .. } = error {
+        reader.seek(ReadFrom::Sequence(oldest))?;
+        return Ok(is_wanted);
+    }
+    while let Err(error) = reader.skip_damage() {
+        is_wanted = output.damage(&error.to_string())?;
+        match error {
+            // It may be temporary. To pass over the segment that is being written would hide what comes.
+            ReadError::Io { .. } if query.follow => {
+                thread::sleep(WAIT);
+                break;
+            }
+            // A segment that cannot be read, or has an unknown version: the others are read.
+            ReadError::Io {
+                segment: Some(_), ..
+            }
+            | ReadError::Format { .. } => {}
+            error => return Err(error.into()),
+        }
     }
     Ok(is_wanted)
 }

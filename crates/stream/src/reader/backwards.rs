@@ -96,7 +96,7 @@ impl Backwards {
         let (mut offset, mut next) = (ALIGNMENT as u64, Expected::first_of(&header));
         while next.record < self.before {
             let chunk = segment.scan.chunk_header(offset);
-            let chunk = chunk.map_err(ReadError::io(format!("read segment {number}")))?;
+            let chunk = chunk.map_err(ReadError::segment_io("read", number))?;
             let Some(chunk) = chunk.filter(|chunk| next.check(chunk, &header).is_ok()) else {
                 if next.record >= self.known {
                     break;
@@ -118,7 +118,7 @@ impl Backwards {
         let damaged =
             |reason: String| Err(ReadError::damaged(number, offset, expected.record, reason));
         let next = segment.next(offset, expected);
-        let header = match next.map_err(ReadError::io(format!("read segment {number}")))? {
+        let header = match next.map_err(ReadError::segment_io("read", number))? {
             Next::Chunk(header) => header,
             Next::Nothing => return damaged("the chunk is no longer there".to_owned()),
             Next::Broken(broken) => return damaged(broken.reason),

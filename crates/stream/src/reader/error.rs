@@ -13,6 +13,8 @@ pub enum ReadError {
     /// A file operation failed.
     #[error("cannot {what}: {error}")]
     Io {
+        /// The segment, unless it was an operation on the directory.
+        segment: Option<u64>,
         /// The operation.
         what: String,
         /// The error of the operating system.
@@ -81,8 +83,31 @@ impl ReadError {
         }
     }
 
+    /// The segment that could not be read, if this error names one.
+    pub(super) fn unreadable(&self) -> Option<u64> {
+        match self {
+            Self::Io { segment, .. } => *segment,
+            Self::Format { segment, .. } => Some(*segment),
+            _ => None,
+        }
+    }
+
     pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
-        move |error| Self::Io { what, error }
+        move |error| Self::Io {
+            segment: None,
+            what,
+            error,
+        }
+    }
+
+    /// An operation on a segment failed: to open, read or search it.
+    pub(super) fn segment_io(operation: &str, segment: u64) -> impl FnOnce(io::Error) -> Self {
+        let what = format!("{operation} segment {segment}");
+        move |error| Self::Io {
+            segment: Some(segment),
+            what,
+            error,
+        }
     }
 }

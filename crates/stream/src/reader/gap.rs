@@ -126,14 +126,27 @@ impl StreamReader {
             });
         match found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            found => found.map_err(ReadError::io(format!("search segment {number}"))),
+            found => found.map_err(ReadError::segment_io("search", number)),
         }
     }
 
     /// Continues after damage, with the next whole chunk; returns the sequence of its first record. At the end of the
-    /// stream nothing is skipped. After [`ReadError::Io`] or [`ReadError::Format`] it passes over segments that cannot be
-    /// read, for good.
+    /// stream nothing is skipped. If the last call failed with [`ReadError::Io`] or [`ReadError::Format`], and the segment
+    /// that this error names still cannot be read, the reader passes over this segment for good.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Io`] or [`ReadError::Format`] if the directory or another segment cannot be read, and
+    /// [`ReadError::NotSealed`]. The reader stays where it is. The error may be temporary: then reading on and skipping
+    /// again succeeds. A second call without reading passes over the segment that the first call's error names.
     pub fn skip_damage(&mut self) -> Result<u64, ReadError> {
+        let unreadable = self.unreadable;
+        let skipped = self.skip(unreadable);
+        self.note(skipped)
+    }
+
+    /// Passes over `unreadable` if it still cannot be read.
+    fn skip(&mut self, unreadable: Option<u64>) -> Result<u64, ReadError> {
         self.chunk = None;
         let was_lost = self.lost_before.take().is_some();
         if was_lost || self.segment.is_none() {
@@ -151,33 +164,36 @@ impl StreamReader {
                 return Ok(header.first_record);
             }
             Ok(None) => {}
-            Err(_) => drop(self.passed_over.insert(number)),
+            Err(_) if unreadable == Some(number) => drop(self.passed_over.insert(number)),
+            Err(error) => return Err(error),
         }
         for later in self.numbers()?.into_iter().filter(|later| *later > number) {
             let opened = match self.header_of(later) {
-                Ok(Some(Ok(next))) => Some(self.open_segment(next)),
+                Ok(Some(Ok(next))) => self.open_segment(next).map(Some),
                 // It is prepared, or was just begun and is seen half written.
                 Ok(Some(Err(_)))
                     if self.is_last(later)? && (self.is_waiting || self.is_blank(later)?) =>
                 {
                     continue;
                 }
-                Ok(Some(Err(_))) | Err(_) => None,
+                Ok(Some(Err(_))) => Ok(None),
                 Ok(None) => continue,
+                Err(error) => Err(error),
             };
             match opened {
-                Some(Ok(next)) => {
+                Ok(Some(next)) => {
                     self.enter(next);
                     self.cursor.next.previous = None;
                     break;
                 }
                 // Retention has removed it meanwhile.
-                Some(Err(error)) if error.is_not_found() => {}
-                // It is not of this stream, or its header is damaged or cannot be read.
-                None | Some(Err(ReadError::Damaged { .. } | ReadError::Io { .. })) => {
+                Err(error) if error.is_not_found() => {}
+                // It is not of this stream, or its header is damaged.
+                Ok(None) | Err(ReadError::Damaged { .. }) => drop(self.passed_over.insert(later)),
+                Err(error) if unreadable.is_some() && error.unreadable() == unreadable => {
                     self.passed_over.insert(later);
                 }
-                Some(Err(error)) => return Err(error),
+                Err(error) => return Err(error),
             }
         }
         Ok(self.next_sequence())

@@ -9,7 +9,7 @@ use crate::{
 use super::{
     error::ReadError,
     options::ReadFrom,
-    stream_reader::{Cursor, StreamReader},
+    stream_reader::{Cursor, OpenSegment, StreamReader},
 };
 
 impl StreamReader {
@@ -23,13 +23,13 @@ impl StreamReader {
             return Ok(());
         }
         let oldest = self.cursor.next.record;
-        if !matches!(from, ReadFrom::Start) {
-            self.lost_before = None;
-        }
+        let lost = self.lost_before.take();
         match from {
-            ReadFrom::Start => {}
+            ReadFrom::Start => self.lost_before = lost,
             ReadFrom::Sequence(wanted) if wanted < oldest => {
-                return Err(ReadError::Gone { wanted, oldest });
+                // It is not removed if it is in a segment that cannot be read.
+                let error = lost.and_then(|lost| lost.error);
+                return Err(error.unwrap_or(ReadError::Gone { wanted, oldest }));
             }
             ReadFrom::Sequence(wanted) => {
                 self.enter_last(|header| header.first_record <= wanted)?;
@@ -40,6 +40,9 @@ impl StreamReader {
                 self.cursor.wanted = wanted;
             }
             ReadFrom::Time(time_ns) => {
+                let is_before = |segment: &OpenSegment| segment.header.created_ns > time_ns;
+                // The lost segment may have records of this time.
+                self.lost_before = lost.filter(|_| self.segment.as_ref().is_some_and(is_before));
                 self.enter_last(|header| header.created_ns <= time_ns)?;
                 self.hop(
                     |header| header.time_ns >= time_ns,

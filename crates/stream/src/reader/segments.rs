@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     error::ReadError,
-    stream_reader::{Cursor, OpenSegment, StreamReader},
+    stream_reader::{Cursor, LostSegment, OpenSegment, StreamReader},
 };
 
 /// At most so many headers, evenly spaced, decide which stream this is: opening does not read all of many files.
@@ -52,7 +52,7 @@ impl StreamReader {
             }
             Ok(header) => Ok(Some(header)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(ReadError::io(format!("read segment {number}"))(error)),
+            Err(error) => Err(ReadError::segment_io("read", number)(error)),
         }
     }
 
@@ -63,7 +63,7 @@ impl StreamReader {
             .and_then(|scan| scan.is_blank())
         {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
-            read => read.map_err(ReadError::io(format!("read segment {number}"))),
+            read => read.map_err(ReadError::segment_io("read", number)),
         }
     }
 
@@ -97,7 +97,7 @@ impl StreamReader {
             }
         }
         let scan = scan::open_segment(self.storage.as_ref(), number, Access::Read)
-            .map_err(ReadError::io(format!("open segment {number}")))?;
+            .map_err(ReadError::segment_io("open", number))?;
         Ok(OpenSegment { header, scan, keys })
     }
 
@@ -163,7 +163,8 @@ impl StreamReader {
                         segment => segment?,
                     };
                     self.enter(segment);
-                    self.lost_before = lost;
+                    let error = refused.filter(|error| error.unreadable().is_some());
+                    self.lost_before = lost.map(|number| LostSegment { number, error });
                     return Ok(true);
                 }
                 Ok(Some(Err(_))) => lost = lost.or(Some(number)),
@@ -179,7 +180,10 @@ impl StreamReader {
             && !self.is_waiting
             && !self.is_blank(lost)?
         {
-            self.lost_before = Some(lost).filter(|_| !self.has_given_up);
+            self.lost_before = (!self.has_given_up).then_some(LostSegment {
+                number: lost,
+                error: None,
+            });
         }
         Ok(false)
     }

@@ -51,10 +51,20 @@ pub struct StreamReader {
     pub(super) is_waiting: bool,
     /// Whether a stream without any header that holds was given up.
     pub(super) has_given_up: bool,
-    /// A segment before the first that can be read, whose header is lost; until it was reported.
-    pub(super) lost_before: Option<u64>,
+    /// A segment before the first that can be read; until it was reported.
+    pub(super) lost_before: Option<LostSegment>,
+    /// The segment that the last call could not read, if its error names one.
+    pub(super) unreadable: Option<u64>,
     /// Segments of which [`skip_damage`](Self::skip_damage) has passed over all, or the rest.
     pub(super) passed_over: BTreeSet<u64>,
+}
+
+/// A segment that was left out: its header does not hold, or it is of another stream or cannot be read.
+#[derive(Debug)]
+pub(super) struct LostSegment {
+    pub(super) number: u64,
+    /// The error of reading this segment or one behind it, until it was reported.
+    pub(super) error: Option<ReadError>,
 }
 
 /// A reader's position.
@@ -175,6 +185,7 @@ impl StreamReader {
             is_waiting: false,
             has_given_up: false,
             lost_before: None,
+            unreadable: None,
             passed_over: BTreeSet::new(),
         };
         reader.seek(options.from)?;
@@ -186,16 +197,25 @@ impl StreamReader {
     /// # Errors
     ///
     /// [`ReadError::Gone`] for a sequence that retention has removed; then the reader is at the oldest record.
+    /// [`ReadError::Io`] or [`ReadError::Format`] if a segment cannot be read that may have the sequence; then the reader is
+    /// at the oldest record that can be read.
     pub fn seek(&mut self, from: ReadFrom) -> Result<(), ReadError> {
         self.chunk = None;
         self.searched = None;
+        let mut reached = self.go_to(from);
         for _ in 1..SEEKS_MAX {
-            match self.go_to(from) {
-                Err(error) if error.is_not_found() => {}
-                result => return result,
+            if !reached.as_ref().is_err_and(ReadError::is_not_found) {
+                break;
             }
+            reached = self.go_to(from);
         }
-        self.go_to(from)
+        self.note(reached)
+    }
+
+    /// Keeps which segment could not be read, for [`skip_damage`](Self::skip_damage).
+    pub(super) fn note<T>(&mut self, result: Result<T, ReadError>) -> Result<T, ReadError> {
+        self.unreadable = result.as_ref().err().and_then(ReadError::unreadable);
+        result
     }
 
     /// The sequence of the record that comes next.
@@ -227,7 +247,8 @@ impl StreamReader {
     /// The next record, without a copy; `None` at the end, which may have moved at the next call.
     pub fn next_ref(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         self.is_waiting = false;
-        let found = self.advance()?;
+        let found = self.advance();
+        let found = self.note(found)?;
         Ok(found.map(|found| self.record(found)))
     }
 
@@ -238,7 +259,8 @@ impl StreamReader {
         let begun = Instant::now();
         let mut pause = FOLLOW_PAUSE_MIN;
         loop {
-            if let Some(found) = self.advance()? {
+            let found = self.advance();
+            if let Some(found) = self.note(found)? {
                 return Ok(Some(self.record(found)));
             }
             let left = timeout.saturating_sub(begun.elapsed());
@@ -288,7 +310,11 @@ impl StreamReader {
     }
 
     fn next_chunk(&mut self) -> Result<Step, ReadError> {
-        if let Some(lost) = self.lost_before {
+        if let Some(lost) = &mut self.lost_before {
+            if let Some(error) = lost.error.take() {
+                return Err(error);
+            }
+            let lost = lost.number;
             // The last of the records that it had; the first is not known.
             let record = self.cursor.next.record.saturating_sub(1);
             // An error says why it cannot be read.
@@ -362,7 +388,7 @@ impl StreamReader {
         let cursor = self.cursor;
         let segment = self.segment.as_mut().expect("a segment is open");
         let next = segment.next(cursor.offset, &cursor.next);
-        next.map_err(ReadError::io(format!("read segment {}", self.number())))
+        next.map_err(ReadError::segment_io("read", self.number()))
     }
 
     /// Begins to hand out the chunk that must come next. `Some` if it is not there, with the fault of what is there.

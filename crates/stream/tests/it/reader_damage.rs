@@ -104,18 +104,26 @@ fn segments_that_cannot_be_read_are_reported_and_passed_over() {
             let first = segment * 6 - 5;
             // A header that cannot be read, or the first chunk.
             let kept = first + 2 * (page as u64).saturating_sub(1);
-            let (sequences, errors) = read_past_damage(&mut reader(&memory, ReadFrom::Start));
-            let expected = (1..kept).chain(first + 6..=18);
-            let what = format!("segment {segment}, page {page}: {errors:?}");
-            assert_eq!(sequences, Vec::from_iter(expected), "{what}");
-            let names_it = |error: &ReadError| {
-                matches!(error, ReadError::Io { .. })
-                    && error.to_string().contains(&format!("segment {segment}"))
-            };
-            assert!(matches!(&errors[..], [error] if names_it(error)), "{what}");
-            for from in [ReadFrom::Tail, ReadFrom::Time(0), ReadFrom::Sequence(14)] {
-                let (sequences, _) = read_past_damage(&mut reader(&memory, from));
-                assert!(sequences.len() <= 18, "{what}");
+            // Without the header of segment 2, what is in segment 3 is looked for from segment 1 on.
+            let is_met = segment == 3 || (segment, page) == (2, 0);
+            let tail = if (segment, page) == (2, 0) { 7 } else { 19 };
+            for (from, begin, is_met) in [
+                (ReadFrom::Start, 1, true),
+                (ReadFrom::Time(0), 1, true),
+                (ReadFrom::Sequence(14), 14, is_met),
+                (ReadFrom::Tail, tail, is_met),
+            ] {
+                let (sequences, errors) = read_past_damage(&mut reader(&memory, from));
+                let what = format!("segment {segment}, page {page}, {from:?}: {errors:?}");
+                let expected = (1..kept).chain(first + 6..=18);
+                let expected = expected.filter(|sequence| *sequence >= begin);
+                assert_eq!(sequences, Vec::from_iter(expected), "{what}");
+                assert_eq!(errors.len(), usize::from(is_met), "{what}");
+                let names_it = |error: &ReadError| {
+                    matches!(error, ReadError::Io { segment: Some(named), .. } if *named == segment)
+                        && error.to_string().contains(&format!("segment {segment}"))
+                };
+                assert!(errors.iter().all(names_it), "{what}");
             }
         }
     }
@@ -128,6 +136,78 @@ fn segments_that_cannot_be_read_are_reported_and_passed_over() {
     let (sequences, errors) = read_past_damage(&mut reader(&memory, ReadFrom::Start));
     assert_eq!(sequences, Vec::from_iter((1..=6).chain(13..=18)));
     assert!(matches!(errors[..], [ReadError::Format { segment: 2, .. }]));
+}
+
+/// What a process out of descriptors meets. `skips_all` calls `skip_damage` after all errors, and not only after damage.
+#[test]
+fn a_temporary_error_passes_over_no_segment() {
+    let mut memory = eighteen();
+    memory.segment(1)[4 * ALIGNMENT - 1] ^= 1;
+    for (failing, skips_all) in [(1, true), (2, true), (10, false)] {
+        for succeeding in 0.. {
+            let mut reader = reader(&memory, ReadFrom::Start);
+            *memory.3.lock().unwrap() = (succeeding, failing);
+            let mut sequences = Vec::new();
+            loop {
+                match reader.next_ref() {
+                    Ok(Some(record)) => sequences.push(record.sequence),
+                    Ok(None) => break,
+                    // The caller reads again.
+                    Err(error) if skips_all || matches!(error, ReadError::Damaged { .. }) => {
+                        drop(reader.skip_damage());
+                    }
+                    Err(_) => {}
+                }
+            }
+            let kept = Vec::from_iter((1..=4).chain(7..=18));
+            assert_eq!(sequences, kept, "{failing} after {succeeding} opens");
+            if std::mem::take(&mut *memory.3.lock().unwrap()).1 > 0 {
+                assert!(
+                    succeeding > 5,
+                    "the stream was read with {succeeding} opens"
+                );
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn unreadable_segments_are_reported_one_by_one_before_they_are_passed_over() {
+    let mut memory = eighteen();
+    memory.segment(1)[4 * ALIGNMENT - 1] ^= 1;
+    let mut reader = reader(&memory, ReadFrom::Sequence(5));
+    *memory.3.lock().unwrap() = (0, u64::MAX);
+    let named = |reader: &mut StreamReader| match reader.skip_damage() {
+        Err(ReadError::Io { segment, .. }) => segment.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([1, 2, 3].map(|_| named(&mut reader)), [1, 2, 3]);
+    assert_eq!(reader.skip_damage().unwrap(), 5);
+    assert!(reader.next_ref().unwrap().is_none());
+}
+
+#[test]
+fn a_sequence_in_an_unreadable_oldest_segment_is_not_gone() {
+    let mut memory = eighteen();
+    let mut reader = reader(&memory, ReadFrom::Start);
+    *memory.3.lock().unwrap() = (0, 1);
+    let names_it = |sought| {
+        matches!(
+            sought,
+            Err(ReadError::Io {
+                segment: Some(1),
+                ..
+            })
+        )
+    };
+    assert!(names_it(reader.seek(ReadFrom::Sequence(3))));
+    // The error was temporary.
+    reader.seek(ReadFrom::Sequence(3)).unwrap();
+    assert_eq!(reader.next_ref().unwrap().unwrap().sequence, 3);
+    memory.2 = Some((segment_name(1), 0));
+    let opened = memory.reader(Some(key()), ReadFrom::Sequence(3));
+    assert!(names_it(opened.map(drop)));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn compare(sequence: u64, payload: &[u8], written: Option<&[Vec<u8>]>) {
 }
 
 fn refused(error: ReadError) {
-    if let ReadError::Io { what, error } = error {
+    if let ReadError::Io { what, error, .. } = error {
         panic!("{what}: {error}");
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn kept(name: &str) -> Memory {
         let name = entry.file_name().into_string().unwrap();
         (name, Arc::new(fs::read(entry.path()).unwrap()))
     });
-    Memory(files.collect(), std::sync::Arc::default(), None)
+    Memory(files.collect(), Arc::default(), None, Arc::default())
 }
 
 /// The whole stream that is sealed in this way.

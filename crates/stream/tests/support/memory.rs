@@ -6,7 +6,7 @@ use std::{
     fs, io,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -22,12 +22,14 @@ use freeboard_stream::{
 
 use super::key;
 
-/// Files by name, how many bytes were read of them, and a file that cannot be read from an offset on.
+/// Files by name, how many bytes were read of them, a file that cannot be read from an offset on, and how many more opens
+/// succeed before so many fail.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(
     pub(crate) BTreeMap<String, Arc<Vec<u8>>>,
     pub(crate) Arc<AtomicU64>,
     pub(crate) Option<(String, u64)>,
+    pub(crate) Arc<Mutex<(u64, u64)>>,
 );
 
 impl Memory {
@@ -41,6 +43,7 @@ impl Memory {
                 .collect(),
             Arc::default(),
             None,
+            Arc::default(),
         )
     }
 
@@ -142,6 +145,13 @@ impl Storage for Memory {
     }
 
     fn open(&self, name: &str, _: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let (succeeding, failing) = &mut *self.3.lock().unwrap();
+        if *succeeding > 0 {
+            *succeeding -= 1;
+        } else if *failing > 0 {
+            *failing -= 1;
+            return Err(io::Error::other("too many open files"));
+        }
         let bytes = self.0.get(name).ok_or(io::ErrorKind::NotFound)?;
         let broken = self.2.as_ref().filter(|(broken, _)| broken == name);
         let end = broken.map_or(u64::MAX, |(_, end)| *end);
