@@ -8,9 +8,10 @@
 //! The lock is on `stream.lock` and on the directory itself, so that removing the file admits no second
 //! writer. On file systems that lock no directories (NFS) the file is all there is.
 //!
-//! Somebody may remove or rename what is in use. A write to a file without a name would be lost, so each write and each
-//! sync checks that the file still has one. Once the lock is taken, each use of a name checks that the path still leads
-//! to what was locked: another writer may have begun a stream there.
+//! A user may remove or rename the directory, or a file in it, while a writer uses it. A write to a file without a name
+//! would be lost, so each write and each sync checks that the file still has one. Some file systems (FUSE) never count
+//! names; their files are not checked. Once the lock is taken, each use of a name checks that the path still leads to the
+//! locked directory: another writer may have begun a stream there.
 
 use std::{
     any::Any,
@@ -40,15 +41,15 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 /// The most parts one call to the kernel takes (`IOV_MAX` on Linux).
 const PARTS_MAX: usize = 1_024;
 
-/// What a writer has open was taken away.
+/// A file or directory was removed or renamed while a writer used it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Removed {
     /// A file has no name any more.
     #[error("the file was removed while it was in use")]
     File,
-    /// The path does not lead to the locked directory any more.
-    #[error("the directory {} was removed or renamed while it was in use", .0.display())]
-    Directory(PathBuf),
+    /// The path does not lead to the locked directory any more, or to `stream.lock` where directories cannot be locked.
+    #[error("{} was removed or renamed while it was in use", .0.display())]
+    Path(PathBuf),
 }
 
 /// A directory of the file system.
@@ -110,6 +111,13 @@ impl Disk {
         &self.path
     }
 
+    fn note_locked(&self, path: PathBuf, locked: &File) -> io::Result<()> {
+        let found = locked.metadata()?;
+        *self.locked.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((path, found.dev(), found.ino()));
+        Ok(())
+    }
+
     fn open_file(&self, name: &str, access: Access, is_new: bool) -> io::Result<DiskFile> {
         let mut options = OpenOptions::new();
         options.read(true);
@@ -126,8 +134,9 @@ impl Disk {
         let flags = flags | OFlags::NONBLOCK;
         options.custom_flags(flags.bits() as i32);
         match options.open(&path).and_then(regular) {
-            Ok(file) => Ok(DiskFile {
+            Ok((file, has_name)) => Ok(DiskFile {
                 file,
+                has_name,
                 is_direct: flags.contains(OFlags::DIRECT),
                 syncs_each_write: false,
             }),
@@ -140,7 +149,7 @@ impl Disk {
                     .custom_flags(OFlags::NONBLOCK.bits() as i32)
                     .create_new(false)
                     .create(is_new);
-                let file = options.open(&path).and_then(regular)?;
+                let (file, has_name) = options.open(&path).and_then(regular)?;
                 if access == Access::ReadDevice {
                     // Only clean pages are dropped. Pages that cannot be written back are clean then, and dropped too.
                     // The reads that follow are of the device, so the error need not be known.
@@ -149,6 +158,7 @@ impl Disk {
                 }
                 Ok(DiskFile {
                     file,
+                    has_name,
                     is_direct: false,
                     syncs_each_write: access == Access::Durable,
                 })
@@ -158,10 +168,12 @@ impl Disk {
     }
 }
 
-/// A pipe, a directory or a device under a stream's name is as good as no file.
-fn regular(file: File) -> io::Result<File> {
-    if file.metadata()?.is_file() {
-        Ok(file)
+/// Returns also whether the file system counts the names of the file. A pipe, a directory or a device under a stream's
+/// name is as good as no file.
+fn regular(file: File) -> io::Result<(File, bool)> {
+    let found = file.metadata()?;
+    if found.is_file() {
+        Ok((file, found.nlink() > 0))
     } else {
         Err(io::ErrorKind::NotFound.into())
     }
@@ -212,7 +224,9 @@ impl Storage for Disk {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        File::open(&self.path)?.sync_all()?;
+        // Another directory may have taken the place of the locked one, and that one was synced.
+        self.check_lock()
     }
 
     fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
@@ -233,9 +247,7 @@ impl Storage for Disk {
             }
             result => result.map(|()| (self.path.clone(), &directory))?,
         };
-        let found = locked.metadata()?;
-        *self.locked.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((path, found.dev(), found.ino()));
+        self.note_locked(path, locked)?;
         Ok(Box::new((file, directory)))
     }
 
@@ -247,7 +259,7 @@ impl Storage for Disk {
         match fs::metadata(path) {
             Ok(found) if (found.dev(), found.ino()) == (*device, *inode) => Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Err(io::Error::other(Removed::Directory(self.path.clone()))),
+            _ => Err(io::Error::other(Removed::Path(path.clone()))),
         }
     }
 
@@ -285,6 +297,8 @@ fn lock_exclusively(file: &File) -> Result<(), Errno> {
 #[derive(Debug)]
 struct DiskFile {
     file: File,
+    /// Whether it had a name when it was opened, as the file system counts them.
+    has_name: bool,
     is_direct: bool,
     syncs_each_write: bool,
 }
@@ -292,10 +306,10 @@ struct DiskFile {
 impl DiskFile {
     /// What is written to a file without a name is lost.
     fn check_name(&self) -> io::Result<()> {
-        match self.file.metadata()?.nlink() {
-            0 => Err(io::Error::other(Removed::File)),
-            _ => Ok(()),
+        if self.has_name && self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::other(Removed::File));
         }
+        Ok(())
     }
 
     /// Direct reads need aligned memory, offset and length, which the caller's need not be.
@@ -398,5 +412,24 @@ impl StorageFile for DiskFile {
 
     fn is_direct(&self) -> bool {
         self.is_direct
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_lock_file_is_named_where_directories_cannot_be_locked() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::open(directory.path()).unwrap();
+        // As on NFS.
+        let path = directory.path().join(LOCK_NAME);
+        let file = File::create(&path).unwrap();
+        disk.note_locked(path.clone(), &file).unwrap();
+        disk.check_lock().unwrap();
+        fs::remove_file(&path).unwrap();
+        let error = disk.check_lock().unwrap_err().to_string();
+        assert!(error.starts_with(path.to_str().unwrap()), "{error}");
     }
 }

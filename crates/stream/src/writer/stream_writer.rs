@@ -390,11 +390,12 @@ impl StreamWriter {
         self.shared().fault()
     }
 
-    /// Checks that records can still be written: the stream is not down, and its directory is in its place.
+    /// Checks that the stream is not down, and that its directory is in its place. It is also `Ok` if the stream is closed,
+    /// if it is being read again after a failed write, or if the disk is full.
     ///
     /// # Errors
     ///
-    /// The [fault](Self::fault), or [`Removed`](crate::storage::Removed).
+    /// The [fault](Self::fault), [`Removed`](crate::storage::Removed), or an error of the file system.
     pub fn check(&self) -> io::Result<()> {
         let shared = self.shared();
         if matches!(shared.state().phase, Phase::Down) {

@@ -1,11 +1,13 @@
 //! Writing, closing and going on.
 
-use std::{fs, num::NonZeroU32, time::Duration};
+use std::{fs, num::NonZeroU32, os::fd::AsRawFd, time::Duration};
 
 use freeboard_flow::{LaneConfig, Overload};
 use freeboard_stream::{
     AppendError, BufferSize, CloseError, MasterKey, OpenError, ReaderOptions, StreamOptions,
-    StreamWriter, SyncMode, TicketError, format::Algorithm,
+    StreamWriter, SyncMode, TicketError,
+    format::Algorithm,
+    storage::{Access, Disk, Storage},
 };
 
 use crate::{
@@ -107,6 +109,36 @@ fn no_record_is_acknowledged_once_the_directory_is_removed() {
         anew.append(b"first").unwrap().wait().unwrap();
         assert_eq!(anew.close().unwrap().unwrap().sequence, 1);
     }
+}
+
+#[test]
+fn another_directory_is_not_synced_in_place_of_the_locked_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let [path, aside] = ["log", "aside"].map(|name| directory.path().join(name));
+    let disk = Disk::create(&path).unwrap();
+    let _lock = disk.lock().unwrap();
+    disk.sync_directory().unwrap();
+    fs::rename(&path, &aside).unwrap();
+    fs::create_dir(&path).unwrap();
+    let error = disk.sync_directory().unwrap_err().to_string();
+    assert!(error.contains("removed or renamed"), "{error}");
+}
+
+/// Some file systems (FUSE) report that a file has no names although it has one. A removed file, opened again through its
+/// descriptor, looks like that.
+#[test]
+fn a_file_whose_names_are_not_counted_can_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let removed = fs::File::create(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let descriptor = format!("/proc/self/fd/{}", removed.as_raw_fd());
+    std::os::unix::fs::symlink(descriptor, &path).unwrap();
+    let disk = Disk::open(directory.path()).unwrap();
+    let file = disk.open("file", Access::Cached).unwrap();
+    file.write_at(&[b"written"], 0).unwrap();
+    file.sync().unwrap();
+    assert_eq!(removed.metadata().unwrap().len(), 7);
 }
 
 #[test]
