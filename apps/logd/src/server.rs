@@ -270,7 +270,14 @@ impl Server {
             // Several may have port 0: each is found once.
             let found = (current.iter()).position(|(it, _)| it.excludes(&wanted));
             let Some(found) = found else {
-                new.push(wanted);
+                // As two addresses in place of 0.0.0.0: it can be bound only after a restart.
+                let blocking = (kept.iter().map(|((before, input), _)| (before, input)))
+                    .find(|(before, _)| before.place().excludes(&wanted.place()));
+                match blocking.map(|(_, input)| input.to_string()) {
+                    None => new.push(wanted),
+                    Some(name) if restarts.contains(&name) => {}
+                    Some(name) => restarts.push(name),
+                }
                 continue;
             };
             let (before, input) = current.remove(found);
@@ -281,7 +288,7 @@ impl Server {
             }
             restarts.push(input.to_string());
             kept.push(((before, input), prepared));
-            // As 0.0.0.0 in place of two addresses: none of them closes before the restart.
+            // 0.0.0.0 may replace several open addresses: all of them stay open until the restart.
             for (before, input) in
                 current.extract_if(.., |(it, _)| it.place().excludes(&wanted.place()))
             {
@@ -333,7 +340,7 @@ impl Server {
         &self.handle
     }
 
-    /// The open inputs, in the order of the settings.
+    /// The open inputs, in the order of the settings; those that a reload has opened are at the end.
     #[must_use]
     pub fn inputs(&self) -> Vec<Arc<Input>> {
         let inputs = self.lock_inputs();
@@ -402,7 +409,7 @@ impl Server {
         let inputs_cut = close(&self.lock_inputs().clone(), inputs_deadline);
         // It has terminated already if the server was stopped before.
         let _ = self.reporter.tell(Finish::FIRST);
-        // Half a request may have taken the time of the inputs.
+        // Waiting for incomplete requests may have used up the inputs' deadline.
         let sources_deadline = deadline - timeout / 4;
         let sources_cut = inputs_cut + self.handle.sources().wait_until_closed(sources_deadline);
         let mut is_drained = self.handle.lanes().stop(deadline);

@@ -10,8 +10,8 @@ use std::{
 };
 
 use freeboard_logd::{
-    Config, Framing, Group, GroupConfig, Intake, Operations, Policy, Reloaded, SourceBound,
-    StartError,
+    Config, Framing, Group, GroupConfig, InputError, Intake, Operations, Policy, Reloaded,
+    SourceBound, StartError,
     settings::{Settings, SettingsError},
 };
 
@@ -24,9 +24,30 @@ fn parse(text: &str) -> Result<Settings, SettingsError> {
 /// A server of these settings.
 fn operations(text: &str) -> (Rig, Operations) {
     let settings = parse(text).unwrap();
-    let rig = Rig::start_as_is(settings.config().unwrap());
+    try_operations(settings).expect("it starts")
+}
+
+fn try_operations(settings: Settings) -> Result<(Rig, Operations), StartError> {
+    let rig = Rig::try_start_as_is(settings.config().unwrap())?;
     let operations = Operations::new(&rig.system, &rig.poller, rig.server.clone(), settings);
-    (rig, operations)
+    Ok((rig, operations))
+}
+
+/// A server with an input at this host, and its port, which was free. `text` has `127.0.0.1:0`.
+fn operations_at(host: &str, text: &str) -> (Rig, Operations, u16) {
+    for _ in 0..10 {
+        let any = TcpListener::bind((host, 0)).unwrap();
+        let port = any.local_addr().unwrap().port();
+        drop(any);
+        let text = text.replace("127.0.0.1:0", &format!("{host}:{port}"));
+        match try_operations(parse(&text).unwrap()) {
+            Ok((rig, operations)) => return (rig, operations, port),
+            // Another test has taken the port.
+            Err(StartError::Input(InputError::Bind(_))) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("ten free ports were taken");
 }
 
 fn metric(operations: &Operations, series: &str) -> String {
@@ -290,20 +311,33 @@ fn what_needs_a_restart_is_named() {
 fn an_address_on_the_same_port_is_moved_by_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let first = stream_of(&directory.path().join("LOG"));
-    let any = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = any.local_addr().unwrap();
-    drop(any);
-    let text = |host: &str| first.replace("127.0.0.1:0", &format!("{host}:{}", address.port()));
-    let (rig, operations) = operations(&text("127.0.0.1"));
+    let (rig, operations, port) = operations_at("127.0.0.1", &first);
+    let any = first.replace("127.0.0.1:0", &format!("0.0.0.0:{port}"));
     let told = operations
-        .reload(parse(&format!("line-max = 9\n{}", text("0.0.0.0"))))
+        .reload(parse(&format!("line-max = 9\n{any}")))
         .unwrap();
     assert_eq!(
         told,
-        format!("settings reloaded; what has changed here needs a restart: tcp://{address}")
+        format!("settings reloaded; what has changed here needs a restart: tcp://127.0.0.1:{port}")
     );
     assert_eq!(rig.server.handle().config().line_bytes_max, 9);
-    TcpStream::connect(address).expect("it is still open");
+    TcpStream::connect(("127.0.0.1", port)).expect("it is still open");
+    assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn two_addresses_in_place_of_all_are_bound_by_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = stream_of(&directory.path().join("LOG"));
+    let (rig, operations, port) = operations_at("0.0.0.0", &first);
+    let one = first.replace("127.0.0.1:0", &format!("127.0.0.1:{port}"));
+    let other = format!("[[tcp]]\naddress = \"127.0.0.2:{port}\"\n");
+    let told = operations.reload(parse(&format!("{one}{other}"))).unwrap();
+    assert_eq!(
+        told,
+        format!("settings reloaded; what has changed here needs a restart: tcp://0.0.0.0:{port}")
+    );
+    TcpStream::connect(("127.0.0.2", port)).expect("it is still open");
     assert!(rig.stop().is_clean());
 }
 

@@ -55,7 +55,7 @@ impl Rig {
         Self::try_start_as_is(config).expect("it starts")
     }
 
-    fn try_start_as_is(config: Config) -> Result<Self, freeboard_logd::StartError> {
+    pub(crate) fn try_start_as_is(config: Config) -> Result<Self, freeboard_logd::StartError> {
         let poller = Poller::new(2, Policy::default()).expect("a poller");
         let system = System::builder().workers(2).driver(poller.driver());
         let system = system.build().expect("a system");
