@@ -33,6 +33,16 @@ impl Chunk {
     }
 }
 
+/// The last record that a failure of the writer does not take back. In mode none, records become durable with their segment
+/// only, so those count that the operating system has.
+pub(super) fn reached(stream: &StreamWriter) -> u64 {
+    let sequences = stream.sequences();
+    match stream.sync_mode() {
+        SyncMode::None => sequences.written,
+        _ => sequences.durable,
+    }
+}
+
 /// Reads a stream from a consumer's position on.
 pub(super) struct Consumer {
     stream: StreamWriter,
@@ -67,6 +77,7 @@ impl Consumer {
             name: name.to_owned(),
             position,
             working: VecDeque::new(),
+            generation: 0,
             is_closed: false,
             gauge: gauge.clone(),
         };
@@ -94,6 +105,7 @@ impl Consumer {
         if next > end {
             // Sequences are used again: what is at work has none of the stream's.
             acks.working.clear();
+            acks.generation += 1;
         }
         acks.position = position;
         acks.stream = stream.clone();
@@ -104,11 +116,7 @@ impl Consumer {
 
     /// The last record that may be handed out.
     fn readable(&self) -> u64 {
-        let sequences = self.stream.sequences();
-        match self.stream.sync_mode() {
-            SyncMode::None => sequences.written,
-            _ => sequences.durable,
-        }
+        reached(&self.stream)
     }
 
     /// The next durable records, of up to about so many bytes; `None` if there are none.
@@ -189,6 +197,13 @@ pub(super) enum ReadOrAckError {
     Ack(#[from] ConsumerError),
 }
 
+/// Records that were handed out. A sequence alone does not name them: a stream that has lost its end uses sequences again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    generation: u64,
+    last: u64,
+}
+
 /// The chunks at work, and the durable position before them.
 pub(super) struct Acks {
     stream: StreamWriter,
@@ -196,6 +211,8 @@ pub(super) struct Acks {
     position: u64,
     /// The last sequence of each part at work, in order, and whether it is finished.
     working: VecDeque<(u64, bool)>,
+    /// How often sequences began again.
+    generation: u64,
     /// Once the stream is about to close, another process may open it: nothing is written any more.
     is_closed: bool,
     gauge: Arc<SinkGauge>,
@@ -203,13 +220,19 @@ pub(super) struct Acks {
 
 impl Acks {
     /// Records up to this one were handed out. Called in the order of the sequences.
-    pub(super) fn begin(&mut self, last: u64) {
+    pub(super) fn begin(&mut self, last: u64) -> Part {
         self.working.push_back((last, false));
         self.show();
+        let generation = self.generation;
+        Part { generation, last }
     }
 
-    /// The records up to this one, from the end of the part before, are where they shall be.
-    pub(super) fn finish(&mut self, last: u64) {
+    /// The records of this part are where they shall be.
+    pub(super) fn finish(&mut self, part: Part) {
+        if part.generation != self.generation {
+            return;
+        }
+        let last = part.last;
         let found = self.working.binary_search_by_key(&last, |(last, _)| *last);
         if let Ok(index) = found {
             self.working[index].1 = true;
@@ -252,13 +275,52 @@ impl Acks {
     /// Records up to this one need not be handed out. They are durable.
     pub(super) fn skip(&mut self, last: u64) {
         if last > self.position && self.is_idle() {
-            self.begin(last);
-            self.finish(last);
+            let part = self.begin(last);
+            self.finish(part);
         }
     }
 
     /// Nothing is acknowledged from now on.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freeboard::stream::{
+        StreamOptions,
+        storage::simulated::{SimulatedDisk, SimulatedSettings},
+    };
+
+    use super::*;
+
+    fn stream() -> StreamWriter {
+        let disk = SimulatedDisk::new(SimulatedSettings::default());
+        StreamOptions::new().open_on(Arc::new(disk)).expect("new")
+    }
+
+    fn hand_out(stream: &StreamWriter, consumer: &mut Consumer, acks: &mut Acks) -> Part {
+        for _ in 0..3 {
+            let _ = stream.append(b"record").expect("it has room");
+        }
+        stream.flush().expect("it writes");
+        let chunk = consumer.next(1 << 20).expect("it reads");
+        acks.begin(chunk.expect("it has records").last)
+    }
+
+    #[test]
+    fn a_part_of_a_stream_that_is_gone_does_not_move_the_position_in_the_next() {
+        let gauge = SinkGauge::named("test");
+        let (first, second) = (stream(), stream());
+        let (mut consumer, mut acks) = Consumer::open(&first, "test", &gauge).expect("it opens");
+        let old = hand_out(&first, &mut consumer, &mut acks);
+        consumer.reopen(&second, &mut acks).expect("it opens");
+        let new = hand_out(&second, &mut consumer, &mut acks);
+        assert_eq!(old.last, new.last);
+        acks.finish(old);
+        assert_eq!((acks.position, acks.at_work()), (0, 1));
+        acks.finish(new);
+        assert_eq!((acks.position, acks.at_work()), (3, 0));
     }
 }

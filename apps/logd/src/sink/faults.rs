@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex},
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use freeboard::stream::{
     ReaderOptions, StreamOptions,
     storage::simulated::{Fault, SimulatedDisk, SimulatedSettings},
 };
+use freeboard_test_servers::LONG;
 
 use super::{FileSinkConfig, Rotation, Sink, SinkConfig, SinkError, SinkGauge, stream::StreamSink};
 use crate::{
@@ -78,7 +80,10 @@ impl Reopened {
         mut call: impl FnMut(&mut dyn Sink, &mut Context<'_>) -> Poll<Result<(), SinkError>>,
     ) {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let deadline = Instant::now() + LONG;
         loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "it hangs: {:?}", self.gauge);
             let sink = match &mut self.sink {
                 Some(sink) => sink,
                 none => match (self.config.open)(&self.gauge) {
@@ -90,7 +95,7 @@ impl Reopened {
                 Poll::Ready(Ok(())) => return,
                 Poll::Ready(Err(SinkError::Broken(_))) => self.sink = None,
                 Poll::Ready(Err(_)) => thread::yield_now(),
-                Poll::Pending => thread::park(),
+                Poll::Pending => thread::park_timeout(left),
             }
         }
     }

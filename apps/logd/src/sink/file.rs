@@ -288,7 +288,7 @@ impl FileSink {
 
     /// Makes durable what is to be, and lets go of the batches that wait for it.
     fn sync(&mut self) -> io::Result<()> {
-        // The begin of a batch too: only this handle learns whether it was lost.
+        // It also syncs the beginning of a batch: only this handle gets the error if that was lost.
         let is_begun = !self.lines.is_untouched();
         let is_wanted = self.config.sync || !self.pending.is_empty() || is_begun;
         let synced = match &self.open {

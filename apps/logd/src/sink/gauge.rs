@@ -163,9 +163,11 @@ impl SinkGauge {
             .unwrap_or_else(PoisonError::into_inner) = text;
         let now = now_ns();
         let since = &self.failing_since_ns;
-        let begun = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         let told_at = self.told_at_ns.load(Ordering::Relaxed);
-        if begun.is_ok() && (told_at == 0 || now.saturating_sub(told_at) >= TELL_EVERY_NS) {
+        let is_told = self.is_told.load(Ordering::Relaxed);
+        // One that began soon after the last is logged if it lasts.
+        if !is_told && (told_at == 0 || now.saturating_sub(told_at) >= TELL_EVERY_NS) {
             self.told_at_ns.store(now, Ordering::Relaxed);
             self.is_told.store(true, Ordering::Relaxed);
             tracing::warn!("the sink {} fails: {error}", self.name);
@@ -245,5 +247,25 @@ impl SinkGauge {
             name: name.into(),
             ..Self::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_begins_soon_after_another_is_logged_if_it_lasts() {
+        let gauge = SinkGauge::named("test");
+        let fail = || {
+            gauge.fail(&SinkError::Busy("it is away".to_owned()));
+            gauge.is_told.load(Ordering::Relaxed)
+        };
+        assert!(fail());
+        gauge.recover();
+        assert!(!fail());
+        // As after a long time.
+        gauge.told_at_ns.store(0, Ordering::Relaxed);
+        assert!(fail());
     }
 }

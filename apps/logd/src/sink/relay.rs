@@ -36,7 +36,7 @@ use ureq::{Agent, http::Uri};
 
 use super::{
     SinkConfig, SinkError, SinkGauge,
-    consumer::{Acks, Chunk, Consumer},
+    consumer::{Acks, Chunk, Consumer, Part},
     lock,
     spill::SpoolConfig,
     stream::stream_sink,
@@ -220,7 +220,7 @@ impl Shared {
 
     /// The work of one sender.
     fn send(&self, number: u32) {
-        while let Some((chunk, stream_id)) = self.next() {
+        while let Some((chunk, part, stream_id)) = self.next() {
             let mut attempt = 0;
             loop {
                 // Before the attempt: another success meanwhile is newer than its failure.
@@ -241,14 +241,14 @@ impl Shared {
             }
             lock(&self.stopping).answered += 1;
             self.stopped.notify_all();
-            lock(&self.acks).finish(chunk.last);
+            lock(&self.acks).finish(part);
             let (lines, bytes) = (chunk.records(), chunk.body.len() as u64);
             self.config.gauge.take(lines, bytes);
         }
     }
 
     /// Waits for the next records; `None` if the relay is to stop.
-    fn next(&self) -> Option<(Chunk, String)> {
+    fn next(&self) -> Option<(Chunk, Part, String)> {
         let mut source = lock(&self.source);
         let mut pause = Duration::ZERO;
         while !self.pause(pause, None) {
@@ -257,10 +257,10 @@ impl Shared {
                 continue;
             }
             match self.read(&mut source) {
-                Ok(Some(found)) => {
+                Ok(Some((chunk, stream_id))) => {
                     source.failures = 0;
-                    lock(&self.acks).begin(found.0.last);
-                    return Some(found);
+                    let part = lock(&self.acks).begin(chunk.last);
+                    return Some((chunk, part, stream_id));
                 }
                 Ok(None) => pause = IDLE,
                 Err(error) => {

@@ -41,7 +41,7 @@ use freeboard::stream::{Retention, SEGMENT_BYTES_MIN, StreamOptions};
 
 use super::{
     Sink, SinkConfig, SinkError, SinkGauge, StreamSinkConfig,
-    consumer::{Acks, Chunk, Consumer},
+    consumer::{Acks, Chunk, Consumer, Part},
     driver::{Called, Driver},
     lock,
     stream::StreamSink,
@@ -339,6 +339,11 @@ impl Shared {
                     Ok(()) if !chunk.is_empty() => continue,
                     Ok(()) => Some(POLL),
                     Err(error) => {
+                        // Other work that succeeds would end the failure, so it comes first.
+                        let is_woken = std::mem::take(&mut lock(&self.state).is_woken);
+                        if is_woken | std::mem::take(is_idle_due) {
+                            return Work::Idle;
+                        }
                         gauge.fail(&error);
                         // The queue checks its spool, and opens it again if it is gone.
                         self.gauge.wake();
@@ -427,12 +432,12 @@ impl Shared {
 /// The durable position moves behind a chunk when its last batch has left the sink.
 struct ChunkAtWork {
     acks: Arc<Mutex<Acks>>,
-    last: u64,
+    part: Part,
 }
 
 impl Drop for ChunkAtWork {
     fn drop(&mut self) {
-        lock(&self.acks).finish(self.last);
+        lock(&self.acks).finish(self.part);
     }
 }
 
@@ -447,10 +452,10 @@ fn split(
     gauge: &Arc<SinkGauge>,
     batches: &mut VecDeque<Arc<Batch>>,
 ) {
-    lock(acks).begin(chunk.last);
+    let part = lock(acks).begin(chunk.last);
     let at_work = Arc::new(ChunkAtWork {
         acks: acks.clone(),
-        last: chunk.last,
+        part,
     });
     let body = Bytes::from(chunk.body);
     let mut run: Option<Run> = None;

@@ -14,7 +14,7 @@ use std::{
     future::Future,
     path::PathBuf,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, Mutex},
     task::{Context, Poll},
 };
 
@@ -27,6 +27,8 @@ use crate::{batch::Batch, record::LogRecord};
 
 use super::{
     Sink, SinkConfig, SinkError, SinkGauge, Undurable,
+    consumer::reached,
+    lock,
     relay::{Relay, RelayConfig},
 };
 
@@ -65,9 +67,15 @@ pub(super) fn stream_sink(
     bytes_wait: Option<u64>,
 ) -> SinkConfig {
     let gauges = relays.iter().map(|relay| relay.gauge().clone()).collect();
+    // The last record, and the lines that the sink had kept, when it was opened before.
+    let before = Mutex::new((0, 0));
     let open = move |gauge: &Arc<SinkGauge>| {
         let mut sink = StreamSink::open(&config, gauge)?;
-        if gauge.batches() > 0 && sink.losses.base == 0 {
+        let kept = gauge.lines().saturating_sub(gauge.lost());
+        let now = (sink.losses.base, kept);
+        let (base_before, kept_before) = std::mem::replace(&mut *lock(&before), now);
+        // If no write has succeeded, it is as empty as before.
+        if sink.losses.base == 0 && (base_before > 0 || kept > kept_before) {
             let path = config.path.display();
             tracing::warn!("{path}: the stream that was here is gone, and a new one begins");
         }
@@ -124,8 +132,8 @@ impl Pending {
     }
 }
 
-/// The least time between two writes that are requested: a line that comes alone is written at once. A write takes about as
-/// much processor time, 90 us, as the lines of four short reads, so lines that follow each other share one.
+/// The least time between two writes that are requested. A line that comes alone is written at once. A write takes about
+/// 90 us of processor time, so lines that follow each other share one.
 const REQUEST_PAUSE_NS: u64 = 2_000_000;
 
 /// Bytes that are appended between two checks of the stream's state.
@@ -299,7 +307,7 @@ impl Sink for StreamSink {
 
     fn poll_idle(&mut self, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
         if let Err(error) = self.stream.check() {
-            self.losses.count(self.stream.sequences().durable);
+            self.losses.count(reached(&self.stream));
             return Poll::Ready(Err(SinkError::Broken(error.to_string())));
         }
         if self.unchecked > 0 {
@@ -326,7 +334,7 @@ impl Sink for StreamSink {
         let sequences = self.stream.sequences();
         self.losses.count(match &closed {
             Err(CloseError::DiskFull { records }) => sequences.accepted.saturating_sub(*records),
-            Err(_) => sequences.durable,
+            Err(_) => reached(&self.stream),
             Ok(_) => sequences.accepted,
         });
         closed
@@ -340,7 +348,7 @@ impl StreamSink {
         let text = error.to_string();
         match error {
             AppendError::Down | AppendError::Closed => {
-                self.losses.count(self.stream.sequences().durable);
+                self.losses.count(reached(&self.stream));
                 SinkError::Broken(match self.stream.fault() {
                     Some(fault) => format!("{text}: {fault}"),
                     None => text,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use freeboard::stream::StreamOptions;
+use freeboard::stream::{StreamOptions, SyncMode};
 use freeboard_logd::{
     Config, Framing, Intake, Marks, PANICS_MAX, Shed, SinkConfig, StdoutForm, StdoutSinkConfig,
     StreamSinkConfig,
@@ -95,7 +95,6 @@ fn sent_lines(path: &std::path::Path) -> Vec<String> {
     lines.map(|(_, _, text)| text).collect()
 }
 
-/// Feeds a line, and waits for what is reported of it.
 #[test]
 fn a_line_that_somebody_waits_for_is_reported_while_others_come() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -132,6 +131,44 @@ fn lines_that_a_stream_has_lost_are_not_reported_as_durable_and_counted() {
     drop(intake);
     assert!(rig.stop().is_clean());
     assert_eq!(sent_lines(&path), ["the first one of the new stream"]);
+}
+
+#[test]
+fn lines_that_a_renamed_stream_has_acknowledged_are_kept_and_not_counted_as_lost() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [path, renamed] = ["log", "renamed"].map(|name| directory.path().join(name));
+    let sink = StreamSinkConfig {
+        path: path.clone(),
+        options: StreamOptions::new().sync(SyncMode::None),
+    };
+    let rig = Rig::start(Config::new(vec![sink.sink("stream")]));
+    let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
+    let mut acknowledged = Vec::new();
+    let mut feed = |number: u64| {
+        let line = format!("line {number}");
+        if feed_durable(&mut intake, &line) {
+            acknowledged.push(line);
+        }
+    };
+    feed(0);
+    // The stream may create a file meanwhile.
+    eventually("it is renamed", || std::fs::rename(&path, &renamed).is_ok());
+    let gauge = rig.server.sinks()[0].clone();
+    let mut fed = 1;
+    eventually("it is noticed", || {
+        feed(fed);
+        fed += 1;
+        gauge.last_error().is_some()
+    });
+    feed(fed);
+    drop(intake);
+    assert!(rig.stop().is_clean());
+    let [first, second] = [renamed, path].map(|path| sent_lines(&path));
+    // The line whose write found out may be there all the same.
+    let unacknowledged = fed + 1 - acknowledged.len() as u64;
+    assert!(gauge.lost() <= unacknowledged, "{gauge:?}");
+    let kept = [first, second].concat();
+    assert!(acknowledged.iter().all(|line| kept.contains(line)));
 }
 
 #[test]
