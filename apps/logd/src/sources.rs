@@ -235,7 +235,7 @@ impl OpenSource {
         &self.server
     }
 
-    /// A stop may cut it off: it is a request, and the client repeats it without an answer.
+    /// A stop may cut it off: it is a request, and a client without an answer repeats its request.
     pub(crate) fn allow_cut(&self) {
         if let Some(open) = self.server.sources().lock().open.get_mut(&self.number) {
             open.may_be_cut = true;

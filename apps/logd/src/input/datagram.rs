@@ -87,10 +87,10 @@ pub struct UnixConfig {
     /// The permissions of its file; `None`: those that the umask leaves.
     #[serde(default = "every_user")]
     pub mode: Option<u32>,
-    /// As of UDP.
+    /// The kernel's receive buffer in bytes; by default that of the operating system.
     #[serde(default, rename = "receive-buffer", deserialize_with = "some_size")]
     pub receive_buffer_bytes: Option<usize>,
-    /// As of UDP.
+    /// The most senders whose sources are open. A further one takes the place of the least recently seen one.
     #[serde(default = "senders_max")]
     pub senders_max: NonZeroUsize,
 }

@@ -132,7 +132,7 @@ impl Intake {
         self.source.source()
     }
 
-    /// A stop of the server may cut it off, because somebody repeats what was not confirmed.
+    /// A stop of the server may cut it off: the client sends again what was not confirmed.
     pub(crate) fn allow_cut(&self) {
         self.source.allow_cut();
     }

@@ -38,7 +38,7 @@ pub trait BodySink: Send {
     /// Takes a part of the body, at most [`Limits::head_bytes`](super::Limits::head_bytes) long.
     fn piece(&mut self, piece: Bytes) -> BodyFlow;
 
-    /// It has waited and was resumed, and the next part has not come: takes what it has kept of the last one.
+    /// [`Resume::resume`] was called. Takes what it has kept of the last part, before the next one comes.
     fn resumed(&mut self) -> BodyFlow {
         BodyFlow::Continue
     }
