@@ -33,10 +33,7 @@ impl Settings {
         for used in self.used() {
             let checked = match used.place {
                 Place::Tcp(_) | Place::Udp(_) => Ok(()),
-                Place::Directory(path) => {
-                    let existing = path.ancestors().find(|path| path.exists());
-                    writable(existing.unwrap_or(Path::new("/")))
-                }
+                Place::Directory(path) => creatable(&path),
                 Place::Path(path) if used.table.name == "file" => {
                     let file = &self.file[used.table.index];
                     let rotates = file.rotate.is_some() || file.rotate_size.is_some();
@@ -179,10 +176,19 @@ fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
+/// Whether entries can be made in a directory that is there, or will be created.
+fn creatable(directory: &Path) -> Result<(), String> {
+    let existing = directory.ancestors().find(|path| path.exists());
+    writable(existing.unwrap_or(Path::new("/")))
+}
+
 /// Whether entries can be made in a directory.
 fn writable(directory: &Path) -> Result<(), String> {
     if directory.exists() && !directory.is_dir() {
         return Err(format!("{} is not a directory", directory.display()));
+    }
+    if !directory.exists() {
+        return Err(format!("{} does not exist", directory.display()));
     }
     let found = access(directory, Access::WRITE_OK | Access::EXEC_OK);
     found.map_err(|error| format!("{} cannot be written: {error}", directory.display()))
@@ -193,7 +199,7 @@ fn file_writable(path: &Path, rotates: bool) -> Result<(), String> {
         return Err("it is a directory".to_owned());
     }
     if rotates || !path.exists() {
-        writable(parent(path))?;
+        creatable(parent(path))?;
     }
     if path.is_file() {
         let found = access(path, Access::WRITE_OK);

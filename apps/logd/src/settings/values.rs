@@ -129,6 +129,11 @@ where
 /// # Errors
 /// Why the text is none.
 pub fn resolve(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix(':')
+        && port.parse::<u16>().is_ok()
+    {
+        return Err(format!("`{text}` has no host; write 0.0.0.0:{port}"));
+    }
     let found = text.to_socket_addrs();
     let found = found.map_err(|error| format!("`{text}` is no ADDRESS:PORT: {error}"))?;
     let first = found.min_by_key(|address| !address.is_ipv4());

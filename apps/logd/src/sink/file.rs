@@ -28,7 +28,7 @@ use jiff::{Span, Timestamp, tz::TimeZone};
 
 use super::{
     Sink, SinkConfig, SinkError, SinkGauge, Undurable,
-    rotated::{Packer, packed_name, rotated_name, sync_directory},
+    rotated::{Packer, create_directory, packed_name, rotated_name, sync_directory},
     stdout::Lines,
 };
 use crate::{batch::Batch, input::received_now_ns, query::Form};
@@ -106,7 +106,7 @@ pub struct Keep {
 /// A file that lines are appended to.
 #[derive(Clone, Debug)]
 pub struct FileSinkConfig {
-    /// The file. Rotated ones have its name and the time behind it.
+    /// The file. Rotated ones have its name and the time behind it. Its directory is created.
     pub path: PathBuf,
     /// When a new one is begun.
     pub rotation: Rotation,
@@ -151,7 +151,8 @@ impl FileSinkConfig {
                 unsynced_lines: 0,
                 unsynced_bytes: 0,
             };
-            sink.ready().map_err(|error| sink.error(&error))?;
+            let ready = create_directory(&sink.config.path).and_then(|()| sink.ready());
+            ready.map_err(|error| sink.error(&error))?;
             sink.packer.run();
             Ok(Box::new(sink) as Box<dyn Sink>)
         })

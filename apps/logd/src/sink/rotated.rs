@@ -33,6 +33,24 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
+/// Creates the directory of a file, durably.
+pub(super) fn create_directory(path: &Path) -> io::Result<()> {
+    let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    else {
+        return Ok(());
+    };
+    if parent.try_exists()? {
+        return Ok(());
+    }
+    create_directory(parent)?;
+    match fs::create_dir(parent) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => sync_directory(parent),
+    }
+}
+
 /// `NAME-20261123T122416.123456Z`: names sort by time.
 pub(super) fn rotated_name(path: &Path, time_ns: u64) -> PathBuf {
     let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or_default();

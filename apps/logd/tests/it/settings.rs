@@ -151,6 +151,10 @@ fn a_mistake_is_reported_with_its_place_and_a_suggestion() {
         ),
         ("[[tcp]\n", "logd.toml:1:"),
         (
+            "[[tcp]]\naddress = \":1514\"",
+            "logd.toml:2:11: `address`: `:1514` has no host; write 0.0.0.0:1514",
+        ),
+        (
             "line-max = \"9 MiB\"",
             "logd.toml:1:12: `line-max`: a line has at most 8 MiB",
         ),
@@ -214,8 +218,15 @@ fn settings_that_do_not_fit_together_are_refused() {
             "logd.toml:3:1: `ftp://127.0.0.1:1` is no address",
         ),
         (
-            tcp_and("[[file]]\npath = \"no/such/directory/log\""),
-            "logd.toml:3:1: [[file]] no/such/directory/log: /",
+            tcp_and("[[file]]\npath = \"/dev/null/log\""),
+            "logd.toml:3:1: [[file]] /dev/null/log: /dev/null is not a directory",
+        ),
+        (
+            stream_and(&format!("[[unix]]\npath = \"{folder}/no/log\"")),
+            &format!(
+                "logd.toml:5:1: [[unix]] {0}/log: {0} does not exist",
+                name("no")
+            ),
         ),
         (
             tcp_and("[[file]]\npath = \"/\""),
@@ -305,8 +316,12 @@ fn a_missing_file_is_named() {
 #[test]
 fn a_check_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
-    let text = stream_of(&directory.path().join("a/b/LOG"));
+    let stream = stream_of(&directory.path().join("a/b/LOG"));
+    let text = format!(
+        "{stream}[[file]]\npath = \"{}/c/d/log\"\n",
+        directory.path().display()
+    );
     let settings = Settings::parse(&text, Path::new("logd.toml")).unwrap();
-    assert_eq!(settings.check().unwrap(), "1 input, 1 sink");
+    assert_eq!(settings.check().unwrap(), "1 input, 2 sinks");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
