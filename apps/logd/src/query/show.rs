@@ -122,7 +122,15 @@ impl Printer {
 }
 
 fn message_of<'a>(line: &LogRecord<'a>) -> Message<'a> {
-    parse::message(line.format, line.text)
+    let mut message = parse::message(line.format, line.text);
+    // A line of the server's own begins with the host, which is shown by itself.
+    if line.marks.has(Marks::OWN)
+        && let Some(host) = line.host()
+        && let Some(rest) = message.text.strip_prefix(host.as_bytes())
+    {
+        message.text = rest.strip_prefix(b" ").unwrap_or(rest);
+    }
+    message
 }
 
 /// Whether a character could change what a terminal or a program shows of other text: control characters, and direction

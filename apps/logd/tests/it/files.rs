@@ -9,7 +9,7 @@ use std::{
 };
 
 use flate2::read::GzDecoder;
-use freeboard_logd::{Config, FileSinkConfig, Keep, Period, Rotation};
+use freeboard_logd::{Config, FileSinkConfig, Keep, Period, Policy, Rotation};
 
 use crate::common::{Rig, check_reports_beside_a_flood, eventually, send};
 
@@ -87,6 +87,27 @@ fn a_file_is_rotated_by_its_size_packed_and_the_oldest_are_removed() {
     let words = all_words(&path);
     assert_eq!(words, lines[30 - words.len()..]);
     assert!(rig.stop().is_clean());
+}
+
+#[test]
+fn the_directory_is_created_and_a_repeated_line_names_its_host_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a/b/app.log");
+    let mut config = Config::new(vec![FileSinkConfig::new(&path).sink("file")]);
+    for group in &mut config.groups {
+        group.policy = Policy::Coalesce;
+    }
+    let rig = Rig::start(config);
+    send(&rig, &"<13>Nov 23 11:55:01 p1 app: text\n".repeat(3));
+    rig.wait_accepted(3);
+    assert!(rig.stop().is_clean());
+    let text = read(&path);
+    let shown: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .collect();
+    let shown: Vec<_> = shown.iter().map(|(_time, text)| *text).collect();
+    assert_eq!(shown, ["p1 app: text", "p1 last message repeated 2 times"]);
 }
 
 #[test]
