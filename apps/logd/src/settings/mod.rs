@@ -542,13 +542,36 @@ impl Settings {
                 self.connections_max != changed.connections_max,
             ),
             ("idle-time", self.idle_time != changed.idle_time),
-            ("stream", self.stream != changed.stream),
-            ("file", self.file != changed.file),
-            ("stdout", self.stdout != changed.stdout),
-            ("relay", self.relay != changed.relay),
         ];
         let differ = differ.into_iter().filter(|(_, differs)| *differs);
-        differ.map(|(key, _)| key.to_owned()).collect()
+        let mut names: Vec<_> = differ.map(|(key, _)| key.to_owned()).collect();
+        let path = |path: &Path| path.display().to_string();
+        names.extend(self.changes("stream", &self.stream, &changed.stream, |it| path(&it.path)));
+        names.extend(self.changes("file", &self.file, &changed.file, |it| path(&it.path)));
+        names.extend(self.changes("stdout", &self.stdout, &changed.stdout, |it| {
+            it.name.clone()
+        }));
+        names.extend(self.changes("relay", &self.relay, &changed.relay, |it| it.url.clone()));
+        names
+    }
+
+    /// The tables that are new, changed or gone.
+    fn changes<T: PartialEq>(
+        &self,
+        table: &'static str,
+        before: &[T],
+        after: &[T],
+        value: impl Fn(&T) -> String,
+    ) -> Vec<String> {
+        let gone = numbered(table, before).filter(|(_, it)| !after.contains(it));
+        let new = numbered(table, after).filter(|(_, it)| !before.contains(it));
+        let mut names: Vec<_> = gone
+            .chain(new)
+            .map(|(table, it)| self.origin.name(table, "", value(it)))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     /// The names of the sinks, and the queues in front of them.

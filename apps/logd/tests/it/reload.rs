@@ -300,7 +300,9 @@ fn what_needs_a_restart_is_named() {
     assert_eq!(
         text,
         format!(
-            "settings reloaded; what has changed here needs a restart: idle-time, stream, tcp://{address}"
+            "settings reloaded; what has changed here needs a restart: \
+             idle-time, [[stream]] {0}/LOG, [[stream]] {0}/OTHER, tcp://{address}",
+            directory.path().display()
         )
     );
     assert!(!directory.path().join("OTHER").exists());
