@@ -176,12 +176,29 @@ pub(crate) enum Tool {
     #[cfg(feature = "archive")]
     #[command(after_help = RESTORE_EXAMPLES)]
     Restore(restore::RestoreArgs),
+    /// Needs a binary that was built with --features archive
+    #[cfg(not(feature = "archive"))]
+    Archive(NoArchive),
+    /// Needs a binary that was built with --features archive
+    #[cfg(not(feature = "archive"))]
+    Restore(NoArchive),
     /// Copies what is whole into a new stream
     #[command(after_help = SALVAGE_EXAMPLES)]
     Salvage(salvage::SalvageArgs),
     /// Measures how fast streams can be written in a directory
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(bench::BenchArgs),
+}
+
+#[cfg(not(feature = "archive"))]
+const NO_ARCHIVE: &str = "this binary was built without archive: build it with --features archive";
+
+/// Takes any arguments, so that the answer is that this binary has no archives.
+#[cfg(not(feature = "archive"))]
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NoArchive {
+    #[arg(hide = true, allow_hyphen_values = true, trailing_var_arg = true)]
+    _arguments: Vec<std::ffi::OsString>,
 }
 
 /// Where a stream is, and how its tools speak.
@@ -217,7 +234,7 @@ fn open_archive(url: &str) -> Result<(Arc<dyn Storage>, Option<Head>), String> {
 
 #[cfg(not(feature = "archive"))]
 fn open_archive(_url: &str) -> Result<(Arc<dyn Storage>, Option<Head>), String> {
-    Err("archives need a binary that was built with the feature `archive`".to_owned())
+    Err(NO_ARCHIVE.to_owned())
 }
 
 /// Does it.
@@ -233,6 +250,8 @@ pub(crate) fn run(tool: &Tool, interrupt: &Interrupt) -> Result<ExitCode> {
         Tool::Archive(args) => archive::archive(args, interrupt),
         #[cfg(feature = "archive")]
         Tool::Restore(args) => restore::restore(args, interrupt),
+        #[cfg(not(feature = "archive"))]
+        Tool::Archive(_) | Tool::Restore(_) => Err(Unchecked(NO_ARCHIVE.to_owned()).into()),
         Tool::Salvage(args) => salvage::salvage(args),
         Tool::Bench(args) => bench::bench(args, interrupt),
     }

@@ -193,6 +193,14 @@ fn what_is_no_stream_cannot_be_checked() {
         room.check_fails(tool, 2, &["No such file"]);
     }
     room.check_fails("salvage OTHER COPY", 2, &["there is no stream"]);
+    #[cfg(not(feature = "archive"))]
+    for tool in [
+        "archive LOG --to file:///COPY --follow",
+        "restore file:///COPY LOG",
+    ] {
+        let expected = "this binary was built without archive: build it with --features archive";
+        room.check_fails(tool, 2, &[expected]);
+    }
     assert!(!room.path("COPY").exists());
 }
 
