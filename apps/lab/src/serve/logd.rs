@@ -87,9 +87,9 @@ struct FlagArgs {
     #[arg(long, value_name = "PATH")]
     unix_stream: Vec<PathBuf>,
 
-    /// The kernel's buffer of each datagram socket, in bytes
-    #[arg(long, value_name = "BYTES")]
-    receive_buffer: Option<usize>,
+    /// The kernel's buffer of each datagram socket, as 4MiB
+    #[arg(long, value_name = "SIZE", value_parser = value::<Size>)]
+    receive_buffer: Option<Size>,
 
     /// Take lines through TLS here (RFC 5425); needs --tls-certificate and --tls-key; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_certificate", "tls_key"],
@@ -171,10 +171,9 @@ struct FlagArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     client_lines: u64,
 
-    /// Bytes of one client in memory
-    #[arg(long, value_name = "BYTES", default_value_t = SourceBound::default().bytes,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    client_bytes: u64,
+    /// Bytes of one client in memory, as 1MiB [default: 256KiB]
+    #[arg(long, value_name = "SIZE", value_parser = value::<Size>)]
+    client_bytes: Option<Size>,
 
     /// Close a connection after so many seconds without a byte [default: never]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -201,7 +200,7 @@ impl LogdArgs {
             policy: Some(policy),
             ..GroupSettings::default()
         };
-        let receive_buffer_bytes = flags.receive_buffer;
+        let receive_buffer_bytes = flags.receive_buffer.map(|size| size.0 as usize);
         let udp = |&address| UdpConfig {
             receive_buffer_bytes,
             ..UdpConfig::new(address)
@@ -245,7 +244,7 @@ impl LogdArgs {
             idle_time: flags.idle_seconds.map(|s| Time(Duration::from_secs(s))),
             source: SourceSettings {
                 lines: NonZeroU64::new(flags.client_lines),
-                bytes: Some(Size(flags.client_bytes)),
+                bytes: flags.client_bytes,
             },
             group: GroupsSettings {
                 urgent: group(flags.urgent),
