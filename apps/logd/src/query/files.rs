@@ -25,6 +25,7 @@ use jiff::{Timestamp, civil, fmt::strtime, tz::TimeZone};
 
 use super::{Output, Query, QueryError};
 use crate::{
+    batch::Format,
     frame::{Framer, Frames, Framing},
     parse,
     record::{LogRecord, SOURCE_NAME_BYTES_MAX},
@@ -430,7 +431,10 @@ impl Shown<'_> {
     fn show(&mut self, frames: &Frames<'_>, output: &mut Output<'_>) -> Result<bool, QueryError> {
         for (frame, text) in frames.lines() {
             let parsed = parse::line_of_file(text);
-            let time = parse::message(parsed.format, text).time;
+            let time = match parsed.format {
+                Format::Json => time_of_json(text),
+                format => parse::message(format, text).time,
+            };
             let zone = &self.query.zone;
             if let Some(time_ns) = time_ns(time, self.changed_ns, zone) {
                 self.time_ns = Some(time_ns);
@@ -451,6 +455,12 @@ impl Shown<'_> {
         }
         Ok(true)
     }
+}
+
+/// The time of a line that the sink has written as JSON: it begins with its time. Empty if it does not.
+fn time_of_json(text: &[u8]) -> &[u8] {
+    let value = text.strip_prefix(br#"{"time":""#).unwrap_or_default();
+    value.split(|&byte| byte == b'"').next().unwrap_or_default()
 }
 
 /// The time that a line begins with. Without a zone it is local, without a year it is in the year before `changed_ns`.

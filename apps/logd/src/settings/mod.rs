@@ -242,6 +242,9 @@ pub struct FileSettings {
     pub name: String,
     /// The file.
     pub path: PathBuf,
+    /// The form of the lines.
+    #[serde(default)]
+    pub form: StdoutForm,
     /// A new file is begun in each such period.
     pub rotate: Option<Period>,
     /// A new file is begun at this size.
@@ -273,6 +276,7 @@ impl FileSettings {
         Self {
             name: file_name(),
             path,
+            form: StdoutForm::default(),
             rotate: None,
             rotate_size: None,
             gzip: false,
@@ -286,6 +290,7 @@ impl FileSettings {
 
     fn sink(&self) -> SinkConfig {
         let config = FileSinkConfig {
+            form: self.form,
             rotation: Rotation {
                 bytes: self.rotate_size.map(|size| size.0),
                 period: self.rotate,

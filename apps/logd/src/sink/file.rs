@@ -29,9 +29,9 @@ use jiff::{Span, Timestamp, tz::TimeZone};
 use super::{
     Sink, SinkConfig, SinkError, SinkGauge, Undurable,
     rotated::{Packer, create_directory, packed_name, rotated_name, sync_directory},
-    stdout::Lines,
+    stdout::{Lines, StdoutForm},
 };
-use crate::{batch::Batch, input::received_now_ns, query::Form};
+use crate::{batch::Batch, input::received_now_ns};
 
 #[cfg(test)]
 use super::faults::{call, sync_data};
@@ -108,6 +108,8 @@ pub struct Keep {
 pub struct FileSinkConfig {
     /// The file. Rotated ones have its name and the time behind it. Its directory is created.
     pub path: PathBuf,
+    /// The form of the lines.
+    pub form: StdoutForm,
     /// When a new one is begun.
     pub rotation: Rotation,
     /// Whether rotated files are packed with gzip.
@@ -126,6 +128,7 @@ impl FileSinkConfig {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
+            form: StdoutForm::default(),
             rotation: Rotation::default(),
             compress: false,
             keep: Keep::default(),
@@ -141,7 +144,7 @@ impl FileSinkConfig {
             let mut sink = FileSink {
                 gauge: gauge.clone(),
                 packer: Packer::start(&self)?,
-                lines: Lines::new(Form::Iso, self.zone.clone()),
+                lines: Lines::new(self.form.of_sink(), self.zone.clone()),
                 config: self.clone(),
                 open: None,
                 identity: None,

@@ -15,15 +15,24 @@ use crate::{
     record::LogRecord,
 };
 
-/// The form of the lines.
+/// The form of the lines, on standard output and in files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StdoutForm {
-    /// As in files: time of receipt, host, text.
+    /// Time of receipt, host, text.
     #[default]
     Text,
     /// A JSON object per line.
     Json,
+}
+
+impl StdoutForm {
+    pub(super) fn of_sink(self) -> Form {
+        match self {
+            Self::Text => Form::Iso,
+            Self::Json => Form::Json,
+        }
+    }
 }
 
 /// A sink that writes to standard output.
@@ -56,10 +65,7 @@ impl StdoutSinkConfig {
         name: impl Into<String>,
         open: impl Fn() -> Box<dyn Write + Send> + Send + Sync + 'static,
     ) -> SinkConfig {
-        let form = match self.form {
-            StdoutForm::Text => Form::Iso,
-            StdoutForm::Json => Form::Json,
-        };
+        let form = self.form.of_sink();
         SinkConfig::new(name, move || {
             Ok(Box::new(WriterSink {
                 out: open(),

@@ -9,7 +9,10 @@ use std::{
 };
 
 use flate2::read::GzDecoder;
-use freeboard_logd::{Config, FileSinkConfig, Keep, Period, Policy, Rotation};
+use freeboard_logd::{
+    Config, FileSinkConfig, Keep, Period, Policy, Rotation, StdoutForm,
+    query::{Form, Query},
+};
 
 use crate::common::{Rig, check_reports_beside_a_flood, eventually, send};
 
@@ -108,6 +111,35 @@ fn the_directory_is_created_and_a_repeated_line_names_its_host_once() {
         .collect();
     let shown: Vec<_> = shown.iter().map(|(_time, text)| *text).collect();
     assert_eq!(shown, ["p1 app: text", "p1 last message repeated 2 times"]);
+}
+
+#[test]
+fn a_file_of_json_keeps_severities_and_times() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("app.log");
+    let rig = start(FileSinkConfig {
+        form: StdoutForm::Json,
+        ..FileSinkConfig::new(&path)
+    });
+    fill(&rig, &["<11>an error", "<13>a notice"]);
+    assert!(rig.stop().is_clean());
+    let shown = |since_ns| {
+        let mut query = Query::new(&path);
+        query.form = Form::Raw;
+        query.filter.severity = "err".parse().expect("a severity");
+        query.filter.since_ns = Some(since_ns);
+        let mut out = Vec::new();
+        let done = query.run(&mut out, &mut |_| {}, &|| false);
+        done.expect("it is a log");
+        String::from_utf8(out).expect("it is JSON")
+    };
+    let text = shown(0);
+    let line: serde_json::Value = serde_json::from_str(&text).expect("one line");
+    assert_eq!(line["message"], "an error");
+    let time: jiff::Timestamp = line["time"].as_str().expect("a time").parse().expect("it");
+    let time_ns = u64::try_from(time.as_nanosecond()).expect("it is after 1970");
+    assert_eq!(shown(time_ns), text);
+    assert_eq!(shown(time_ns + 1), "");
 }
 
 #[test]
