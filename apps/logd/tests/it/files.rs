@@ -156,7 +156,9 @@ fn a_new_file_is_begun_on_demand_and_at_the_end_of_a_period() {
     let rig = start(config.clone());
     fill(&rig, &["a", "b"]);
     rig.server.rotate();
-    eventually("it is rotated", || others(&path).len() == 1);
+    eventually("it is rotated", || {
+        others(&path).len() == 1 && path.exists()
+    });
     assert_eq!(read(&path), "");
     // An empty file is not rotated.
     rig.server.rotate();
