@@ -302,7 +302,7 @@ mod tests {
 
     fn hand_out(stream: &StreamWriter, consumer: &mut Consumer, acks: &mut Acks) -> Part {
         for _ in 0..3 {
-            let _ = stream.append(b"record").expect("it has room");
+            drop(stream.append(b"record").expect("it has room"));
         }
         stream.flush().expect("it writes");
         let chunk = consumer.next(1 << 20).expect("it reads");
