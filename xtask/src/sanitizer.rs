@@ -87,6 +87,7 @@ pub(crate) fn call(target: &str, detects_leaks: bool) -> Cargo {
     let call = Cargo::new(["test", "--tests", "--target-dir", "target/sanitizer"])
         .with_arguments(["--target", target])
         .with_arguments(PACKAGES.iter().flat_map(|name| ["-p", name]))
+        .with_arguments(["--features", "freeboard-sched/sanitizer"])
         .with_variable("RUSTC_BOOTSTRAP", "1")
         .with_variable("RUSTFLAGS", flags)
         .with_variable("ASAN_OPTIONS", options);

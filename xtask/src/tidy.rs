@@ -20,13 +20,14 @@ const UNSAFE_CRATES: &[&str] = &["crates/queue", "crates/sched", "crates/actor"]
 
 /// Which crates of the workspace each package may depend on. `*` stands for every crate under `crates`.
 const FLOORS: &[(&str, &str)] = &[
-    ("freeboard-meter", ""),
+    ("freeboard-platform", ""),
+    ("freeboard-meter", "platform"),
     ("freeboard-queue", ""),
     ("freeboard-flow", ""),
     ("freeboard-macros", ""),
     ("freeboard-test-servers", ""),
-    ("freeboard-sched", "queue meter"),
-    ("freeboard-actor", "sched queue flow meter"),
+    ("freeboard-sched", "queue meter platform"),
+    ("freeboard-actor", "sched queue flow meter platform"),
     ("freeboard-net", "actor sched flow meter"),
     ("freeboard-board", "actor flow meter"),
     ("freeboard-stream", "actor flow meter"),

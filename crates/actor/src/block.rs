@@ -6,11 +6,11 @@
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
     time::Duration,
 };
 
 use freeboard_meter::clock;
+use freeboard_platform::thread::{self, Thread};
 use slab::Slab;
 
 use crate::{
@@ -24,9 +24,6 @@ struct Unparker {
     thread: Thread,
     /// Whether it was woken; an unpark token from elsewhere does not count.
     is_woken: AtomicBool,
-    /// When, on the virtual clock.
-    #[cfg(feature = "testing")]
-    woken_ns: crate::sync::AtomicU64,
 }
 
 impl Wake for Unparker {
@@ -35,9 +32,6 @@ impl Wake for Unparker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Ordering: Relaxed: one thread makes all accesses that matter.
-        #[cfg(feature = "testing")]
-        self.woken_ns.store(clock::now_ns(), Ordering::Relaxed);
         // Ordering: Release pairs with the Acquire in `until`: the waker's writes are visible to the next poll.
         self.is_woken.store(true, Ordering::Release);
         self.thread.unpark();
@@ -114,8 +108,6 @@ pub(crate) fn until<T>(
     let unparker = Arc::new(Unparker {
         thread: thread::current(),
         is_woken: AtomicBool::new(false),
-        #[cfg(feature = "testing")]
-        woken_ns: crate::sync::AtomicU64::new(0),
     });
     let waker = Waker::from(unparker.clone());
     let mut context = Context::from_waker(&waker);
@@ -129,17 +121,6 @@ pub(crate) fn until<T>(
         }
         if blocking.as_ref().is_some_and(|it| it.handlers.has_ended()) {
             return Err(GaveUp::SystemEnded);
-        }
-        #[cfg(feature = "testing")]
-        if let Some(kit) = crate::testing::active() {
-            // Ordering: Acquire, as in `wake_by_ref`; Relaxed, as there.
-            let is_woken = || unparker.is_woken.swap(false, Ordering::Acquire);
-            let is_in_time = kit.block(deadline_ns, is_woken)
-                && unparker.woken_ns.load(Ordering::Relaxed) <= deadline_ns;
-            if !is_in_time {
-                return Err(GaveUp::DeadlinePassed);
-            }
-            continue;
         }
         // Ordering: Acquire, as in `wake_by_ref`.
         while !unparker.is_woken.swap(false, Ordering::Acquire) {
@@ -158,9 +139,5 @@ pub(crate) fn until<T>(
 
 /// Waits for a short time, between two polls of a condition.
 pub(crate) fn pause(time: Duration) {
-    #[cfg(feature = "testing")]
-    if let Some(kit) = crate::testing::active() {
-        return kit.advance(time);
-    }
     thread::sleep(time);
 }

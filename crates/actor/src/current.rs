@@ -43,35 +43,18 @@ impl Drop for Running {
     }
 }
 
-/// While it exists, the thread runs no actor: the one that it ran blocks, and others run meanwhile.
+/// The actor that this thread runs waits, and the thread runs others meanwhile. The result makes it the running one again.
 #[cfg(feature = "testing")]
-pub(crate) struct Outside {
-    current: Option<NonNull<Core>>,
-    flags: u8,
-    deadline_ns: u64,
-    polls_future: bool,
-}
-
-#[cfg(feature = "testing")]
-impl Outside {
-    pub(crate) fn enter() -> Self {
-        Self {
-            current: CURRENT.take(),
-            flags: FLAGS.take(),
-            deadline_ns: DEADLINE_NS.replace(NO_DEADLINE_NS),
-            polls_future: POLLS_FUTURE.take(),
-        }
-    }
-}
-
-#[cfg(feature = "testing")]
-impl Drop for Outside {
-    fn drop(&mut self) {
-        CURRENT.set(self.current);
-        FLAGS.set(self.flags);
-        DEADLINE_NS.set(self.deadline_ns);
-        POLLS_FUTURE.set(self.polls_future);
-    }
+pub(crate) fn leave() -> Box<dyn FnOnce()> {
+    let (current, flags) = (CURRENT.take(), FLAGS.take());
+    let deadline_ns = DEADLINE_NS.replace(NO_DEADLINE_NS);
+    let polls_future = POLLS_FUTURE.take();
+    Box::new(move || {
+        CURRENT.set(current);
+        FLAGS.set(flags);
+        DEADLINE_NS.set(deadline_ns);
+        POLLS_FUTURE.set(polls_future);
+    })
 }
 
 /// Calls `use_core` with the actor that this thread runs, if any.

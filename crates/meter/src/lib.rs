@@ -1,6 +1,6 @@
 //! Counters, histograms, snapshots, and their export to Prometheus and OpenTelemetry.
 //!
-//! The crate depends on no other of ours. Actors and workers update its counters and histograms while they
+//! Actors and workers update its counters and histograms while they
 //! handle messages; a reader gathers them into a [`SystemSnapshot`] of plain data, which becomes JSON,
 //! Prometheus text or OpenTelemetry instruments. A metric is declared once, with [`metrics!`].
 //!
@@ -17,7 +17,6 @@
 mod balance;
 mod buckets;
 mod by_type;
-pub mod clock;
 mod counter;
 pub mod figures;
 mod histogram;
@@ -30,8 +29,8 @@ mod tally;
 
 pub use balance::{Balance, BalanceClass};
 pub use by_type::{TypeLaneSnapshot, TypeSnapshot, TypeTimes, by_type};
-pub use clock::now_ns;
 pub use counter::{Counter, OwnedCounter, Peak};
+pub use freeboard_platform::clock::{self, now_ns};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
 pub use prometheus::{
     ACTOR_SERIES_MAX, DIRECTORY_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX,

@@ -6,19 +6,22 @@ use std::{
     fmt::Write as _,
     rc::Rc,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    thread,
     time::Duration,
 };
 
 use freeboard_flow::random;
 use freeboard_meter::clock;
-use freeboard_sched::{Phase, manual::Executor};
+use freeboard_platform::simulation::{self, Entered, Simulation, ThreadNumber};
+use freeboard_sched::{Phase, catch_panic, manual::Executor};
 
 use super::{STEPS_MAX, faults::FaultTable, gave_up_text};
 use crate::{
     builder::SystemBuilder,
     core::{Core, state_name},
-    current::Outside,
+    current,
     dead_letter::{DeadLetter, DeadLetterObserver},
+    reply::NO_DEADLINE_NS,
     supervision::{Failure, saturating_ns},
     system::{BuildError, System},
     system_inner::{FailureObserver, SystemInner},
@@ -43,47 +46,87 @@ pub(crate) fn active() -> Option<Rc<Kit>> {
 }
 
 /// Marks the thread as running a test system in virtual time, until it is dropped.
-pub(super) struct Active(Rc<Kit>);
+pub(super) struct Active {
+    kit: Rc<Kit>,
+    // Its drop gives the thread its own clock and threads again.
+    _entered: Entered,
+}
 
 impl fmt::Debug for Active {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "seed {}", self.0.seed)
+        write!(formatter, "seed {}", self.kit.seed)
     }
 }
 
 impl Active {
     #[track_caller]
     pub(super) fn enter(seed: u64) -> Self {
-        assert!(
-            active().is_none() && clock::install_virtual(),
-            "this thread has a test system already: see `TestSystem::build_another`"
-        );
         let mut turn = 0;
         let choose = move |choices| {
             turn += 1;
             random::below(random::number(seed, turn - 1), choices)
         };
+        let executor = Executor::new(Box::new(choose), STEPS_MAX, current::leave);
         let kit = Rc::new(Kit {
             seed,
-            executor: Executor::new(Box::new(choose), STEPS_MAX),
+            executor,
             systems: RefCell::default(),
             faults: RefCell::default(),
             dead_letters: Arc::default(),
             failures: Arc::default(),
         });
+        let entered = simulation::enter(kit.clone());
+        let entered = entered
+            .expect("this thread has a test system already: see `TestSystem::build_another`");
         ACTIVE.set(Some(kit.clone()));
-        Self(kit)
+        Self {
+            kit,
+            _entered: entered,
+        }
     }
 
     pub(super) fn kit(&self) -> &Rc<Kit> {
-        &self.0
+        &self.kit
     }
 }
 
 impl Drop for Active {
     fn drop(&mut self) {
+        // Handlers and threads that wait end by themselves if they can, and drop what they hold.
+        if !thread::panicking() {
+            let executor = self.kit.executor();
+            let is_over = || !executor.has_threads();
+            catch_panic::call(|| executor.block(NO_DEADLINE_NS, is_over));
+        }
         ACTIVE.set(None);
-        clock::remove_virtual();
+    }
+}
+
+/// The executor's threads. The test's own thread waits by running steps; a deadlock is then reported with the actors.
+impl Simulation for Kit {
+    fn spawn(&self, name: Option<&str>, body: Box<dyn FnOnce() + Send>) -> ThreadNumber {
+        Simulation::spawn(&self.executor, name, body)
+    }
+
+    fn current(&self) -> ThreadNumber {
+        self.executor.current()
+    }
+
+    #[track_caller]
+    fn park(&self, deadline_ns: u64) {
+        if self.executor.is_root() {
+            self.block(deadline_ns, || self.executor.take_token());
+        } else {
+            self.executor.park(deadline_ns);
+        }
+    }
+
+    fn unpark(&self, thread: ThreadNumber) {
+        self.executor.unpark(thread);
+    }
+
+    fn yield_now(&self) {
+        self.executor.yield_now();
     }
 }
 
@@ -151,7 +194,6 @@ impl Kit {
     /// Runs the systems until `is_ready`. `false` if the deadline passed first.
     #[track_caller]
     pub(crate) fn block(&self, deadline_ns: u64, is_ready: impl FnMut() -> bool) -> bool {
-        let _outside = Outside::enter();
         match self.executor.block(deadline_ns, is_ready) {
             Err(GaveUp::DeadlinePassed) => false,
             outcome => {
@@ -163,7 +205,6 @@ impl Kit {
 
     #[track_caller]
     pub(crate) fn advance(&self, time: Duration) {
-        let _outside = Outside::enter();
         let advanced = self.executor.advance(saturating_ns(time));
         self.check(advanced, "advance");
     }

@@ -74,6 +74,8 @@ fn a_slow_handler_misses_deadlines_in_virtual_time() {
         let reply = slow.ask(Add(1)).timeout(9 * MS).wait();
         assert!(matches!(reply, Err(AskError::Expired)));
         system.faults(&slow).clear();
+        // The slow call is not over yet.
+        system.advance(MS);
         let before = system.now();
         assert_eq!(slow.ask(Get).wait(), Ok(2));
         assert_eq!(system.now(), before);

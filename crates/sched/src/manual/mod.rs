@@ -10,13 +10,15 @@
 //! [`RunContext`] and a budget. There are no workers, no monitor and no timer thread. The clock is the virtual one of the
 //! executor's thread (`freeboard_meter::clock`): only the executor moves it, to the next timer or further.
 //!
-//! A task or a timer's call may itself run steps, when it blocks ([`Executor::block`]). The task that it is in is
-//! running, so it is not among the runnable ones. Nested calls return in reverse order.
+//! Each task, timer's call and future runs on a stack of its own, and so do the threads that the code starts
+//! (`freeboard_platform::thread`). If one of them waits, it is suspended, and the other ones run on: see `threads.rs`. The
+//! test's own code, called the root, waits by running steps.
 //!
 //! Sources: shuttle (one choice per step), tokio's paused clock (time moves when nothing can run), FoundationDB's
 //! simulator.
 
 mod future;
+mod threads;
 mod timers;
 mod trace;
 
@@ -39,6 +41,7 @@ use crate::{
 };
 
 use future::FutureTask;
+use threads::{Job, Shown, Threads};
 pub(crate) use timers::OwnTimers;
 use timers::{Due, TimerList};
 use trace::Trace;
@@ -46,6 +49,10 @@ pub use trace::{StepKind, TRACE_STEPS_MAX, TraceStep};
 
 /// Chooses one of a number of things that can happen next, which is at least 2. The result is below that number.
 pub type Choose = Box<dyn FnMut(usize) -> usize + Send>;
+
+/// Takes the values of a suspended thread out of the thread-local variables of the operating system's thread; the result
+/// puts them back.
+pub type SaveLocals = fn() -> Box<dyn FnOnce()>;
 
 /// Why [`Executor::block`] gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +69,8 @@ pub enum GaveUp {
 enum Ready {
     Task(ReadyTask),
     Future(Arc<FutureTask>),
+    /// A thread, with what it runs if it has not begun.
+    Thread(u64, Option<Box<dyn FnOnce() + Send>>),
 }
 
 /// A runnable task and its scheduler.
@@ -74,6 +83,7 @@ struct State {
     choose: Choose,
     ready: Vec<Ready>,
     timers: TimerList,
+    threads: Threads,
     /// Tasks whose wake-ups are late, and by how much.
     delays: Vec<(Task, u64)>,
     steps: u64,
@@ -85,6 +95,7 @@ struct State {
 struct Inner {
     thread: ThreadId,
     steps_max: u64,
+    locals: SaveLocals,
     state: Mutex<State>,
 }
 
@@ -99,12 +110,14 @@ impl fmt::Debug for Executor {
 }
 
 impl Executor {
-    /// An executor of the calling thread. A blocking call that takes more than `steps_max` steps fails.
-    pub fn new(choose: Choose, steps_max: u64) -> Self {
+    /// An executor of the calling thread. A blocking call that takes more than `steps_max` steps fails. `locals` is called
+    /// whenever a thread of the executor is suspended.
+    pub fn new(choose: Choose, steps_max: u64, locals: SaveLocals) -> Self {
         let state = State {
             choose,
             ready: Vec::new(),
             timers: TimerList::default(),
+            threads: Threads::default(),
             delays: Vec::new(),
             steps: 0,
             trace: Trace::default(),
@@ -113,6 +126,7 @@ impl Executor {
         Self(Arc::new(Inner {
             thread: thread::current().id(),
             steps_max,
+            locals,
             state: Mutex::new(state),
         }))
     }
@@ -145,31 +159,41 @@ impl Executor {
         let step = state.steps;
         if choice < runnable {
             let ready = state.ready.swap_remove(choice);
-            if let Ready::Future(future) = ready {
-                state.trace.note(step, now_ns, StepKind::Future);
-                drop(state);
-                future.poll();
-            } else if let Ready::Task(ready) = ready {
-                drop(state);
-                self.run(step, ready);
+            drop(state);
+            match ready {
+                Ready::Task(ready) => {
+                    let label = Arc::new(RunLabel::default());
+                    let (executor, shown) = (self.clone(), Shown::Task(label.clone()));
+                    self.run_job(step, shown, Box::new(move || executor.run(ready, &label)));
+                }
+                Ready::Future(future) => {
+                    self.run_job(step, Shown::Future, Box::new(move || future.poll()));
+                }
+                Ready::Thread(number, body) => {
+                    let job = body.map(|body| -> Job { Box::new(move || _ = call(body)) });
+                    self.resume(step, number, job);
+                }
             }
         } else {
             let (due_ns, due) = state.timers.take_due(choice - runnable);
-            let timer = match due {
+            match due {
                 Due::Wakeup(ready) => {
                     state.ready.push(Ready::Task(ready));
-                    None
+                    drop(state);
+                }
+                Due::Thread(number) => {
+                    drop(state);
+                    self.wake_thread(number);
                 }
                 Due::Timer(timer) => {
-                    state.trace.note(step, now_ns, StepKind::Timer);
-                    Some(timer)
+                    drop(state);
+                    let executor = self.clone();
+                    let job = move || timers::fire(&executor, now_ns, due_ns, timer);
+                    self.run_job(step, Shown::Timer, Box::new(job));
                 }
-            };
-            drop(state);
-            if let Some(timer) = timer {
-                timers::fire(self, now_ns, due_ns, timer);
             }
         }
+        self.check_conditions();
         self.check_sound();
         true
     }
@@ -189,6 +213,7 @@ impl Executor {
     }
 
     /// Runs steps until `is_ready`. When nothing can run, the clock moves to the next timer, but not beyond `deadline_ns`.
+    /// In a task or a timer's call it waits, and others run the steps.
     ///
     /// # Errors
     /// [`GaveUp`].
@@ -197,6 +222,9 @@ impl Executor {
         deadline_ns: u64,
         mut is_ready: impl FnMut() -> bool,
     ) -> Result<(), GaveUp> {
+        if !self.is_root() {
+            return self.suspend_until(deadline_ns, &mut is_ready);
+        }
         let last = self.steps().saturating_add(self.0.steps_max);
         loop {
             if is_ready() {
@@ -219,14 +247,16 @@ impl Executor {
         }
     }
 
-    /// Moves the clock by `time_ns`. What can run at a time runs before the clock moves on.
+    /// Moves the clock by `time_ns`. What can run at a time runs before the clock moves on. In a task or a timer's call it
+    /// waits for this time.
     ///
     /// # Errors
     /// [`GaveUp::OutOfSteps`].
     pub fn advance(&self, time_ns: u64) -> Result<(), GaveUp> {
         let until_ns = clock::now_ns().saturating_add(time_ns).min(u64::MAX - 1);
         match self.block(until_ns, || false) {
-            Err(GaveUp::DeadlinePassed) | Ok(()) => self.run_until_idle(),
+            Ok(()) | Err(GaveUp::DeadlinePassed) if !self.is_root() => Ok(()),
+            Ok(()) | Err(GaveUp::DeadlinePassed) => self.run_until_idle(),
             Err(error) => Err(error),
         }
     }
@@ -311,16 +341,14 @@ impl Executor {
     }
 
     /// One run with the scheduler's budget.
-    fn run(&self, step: u64, ready: ReadyTask) {
+    fn run(&self, ready: ReadyTask, label: &RunLabel) {
         let ReadyTask { task, shared } = ready;
-        let label = RunLabel::default();
         let limits = shared.settings.budget;
         let host = ManualHost::default();
-        let mut context = RunContext::new(&host, limits, &label, &shared.tick, 0, false);
+        let mut context = RunContext::new(&host, limits, label, &shared.tick, 0, false);
         shared.enter(THREAD);
         // SAFETY: the task came from the list of runnable tasks, and no other queue holds it.
         let after = unsafe { task.run(&mut context) };
-        self.lock().trace.note_run(step, clock::now_ns(), &label);
         if after != After::Done {
             self.push_again(task, &shared);
         }

@@ -13,6 +13,8 @@ pub(super) enum Due {
     Timer(Timer),
     /// A delayed wake-up.
     Wakeup(ReadyTask),
+    /// A parked thread's deadline.
+    Thread(u64),
 }
 
 pub(super) struct Timer {
@@ -36,10 +38,16 @@ impl TimerList {
         self.last_number
     }
 
-    /// Adds what is no timer.
-    pub(super) fn insert(&mut self, due_ns: u64, due: Due) {
-        let number = self.next_number();
-        self.waiting.insert((due_ns, number), due);
+    /// Adds what is no timer; returns its place.
+    pub(super) fn insert(&mut self, due_ns: u64, due: Due) -> (u64, u64) {
+        let place = (due_ns, self.next_number());
+        self.waiting.insert(place, due);
+        place
+    }
+
+    /// Removes what [`TimerList::insert`] added.
+    pub(super) fn remove_place(&mut self, place: (u64, u64)) {
+        self.waiting.remove(&place);
     }
 
     pub(super) fn next_ns(&self) -> Option<u64> {
@@ -142,7 +150,7 @@ impl OwnTimers {
         let state = self.executor.lock();
         let keys = state.timers.waiting.values().filter_map(|due| match due {
             Due::Timer(timer) => Some(&timer.key),
-            Due::Wakeup(_) => None,
+            Due::Wakeup(_) | Due::Thread(_) => None,
         });
         let keys = keys.chain(&state.timers.called);
         keys.filter(|key| key.owner() == self.owner).count()

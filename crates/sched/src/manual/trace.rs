@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use crate::label::RunLabel;
 pub const TRACE_STEPS_MAX: usize = 4_096;
 
 /// What a step ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StepKind {
     /// A task.
@@ -28,6 +29,11 @@ pub enum StepKind {
     Timer,
     /// A future that was spawned.
     Future,
+    /// A thread that the code started.
+    Thread {
+        /// Its name.
+        name: Arc<str>,
+    },
 }
 
 /// One step. Its text contains neither addresses nor numbers of the process, so equal runs have equal texts.
@@ -44,7 +50,8 @@ pub struct TraceStep {
 impl fmt::Display for TraceStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:>6} {:>10?}  ", self.step, self.time)?;
-        match self.kind {
+        match &self.kind {
+            StepKind::Thread { name } => write!(formatter, "thread {name}"),
             StepKind::Timer => formatter.write_str("timer"),
             StepKind::Future => formatter.write_str("future"),
             StepKind::Task {
@@ -96,7 +103,8 @@ impl Trace {
     pub(super) fn note(&mut self, step: u64, now_ns: u64, kind: StepKind) {
         self.mix(&step.to_le_bytes());
         self.mix(&now_ns.to_le_bytes());
-        match kind {
+        match &kind {
+            StepKind::Thread { name } => self.mix(name.as_bytes()),
             StepKind::Timer => self.mix(b"timer"),
             StepKind::Future => self.mix(b"future"),
             StepKind::Task {

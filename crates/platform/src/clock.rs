@@ -1,11 +1,11 @@
-//! The clock. All code reads the time here (invariant 6 of ARCHITECTURE.md), so that a simulation can replace it.
+//! The clock: monotonic time, and the time of day.
 //!
-//! With the feature `virtual-clock`, a thread may replace its clock by one that moves only by `set_virtual_ns`. Tests and
+//! With the feature `simulated`, a thread may replace its clock by one that moves only by `set_virtual_ns`. Tests and
 //! the simulator do so. Without the feature, nothing is checked.
 
 use std::{
     sync::OnceLock,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// Nanoseconds since the first call in this process, on a monotonic clock.
@@ -14,7 +14,7 @@ use std::{
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    #[cfg(feature = "virtual-clock")]
+    #[cfg(feature = "simulated")]
     if let Some(now) = VIRTUAL.get() {
         return now.ns;
     }
@@ -33,7 +33,7 @@ fn start() -> Instant {
 #[inline]
 #[must_use]
 pub fn coarse_ns() -> u64 {
-    #[cfg(feature = "virtual-clock")]
+    #[cfg(feature = "simulated")]
     if let Some(now) = VIRTUAL.get() {
         return now.ns;
     }
@@ -44,6 +44,27 @@ pub fn coarse_ns() -> u64 {
 #[must_use]
 pub fn coarse_resolution_ns() -> u64 {
     platform::coarse_resolution_ns()
+}
+
+/// Nanoseconds since 1970 by the clock of the time of day, which may be set and may go back. 0 before 1970.
+///
+/// A virtual clock begins in 2025; its skew can be set.
+#[must_use]
+pub fn wall_ns() -> u64 {
+    #[cfg(feature = "simulated")]
+    if let Some(now) = VIRTUAL.get() {
+        let wall_ns = VIRTUAL_BEGIN_NS.saturating_add(now.ns);
+        return wall_ns.saturating_add_signed(now.wall_skew_ns);
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    // 2^64 ns after 1970 is the year 2554.
+    now.unwrap_or_default().as_nanos() as u64
+}
+
+/// As [`wall_ns`].
+#[must_use]
+pub fn wall() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(wall_ns())
 }
 
 #[cfg(target_os = "linux")]
@@ -84,7 +105,7 @@ mod platform {
 
 /// The clock's zero as an [`Instant`].
 fn zero() -> Instant {
-    #[cfg(feature = "virtual-clock")]
+    #[cfg(feature = "simulated")]
     if let Some(now) = VIRTUAL.get() {
         return now.zero;
     }
@@ -113,21 +134,26 @@ pub fn from_instant(instant: Instant) -> u64 {
     u64::try_from(elapsed_ns).unwrap_or(u64::MAX - 1) + 1
 }
 
-#[cfg(feature = "virtual-clock")]
+#[cfg(feature = "simulated")]
 #[derive(Clone, Copy)]
 struct VirtualTime {
     ns: u64,
     /// When the clock was installed.
     zero: Instant,
+    wall_skew_ns: i64,
 }
 
-#[cfg(feature = "virtual-clock")]
+/// The time of day at which a virtual clock begins: 2025-01-01.
+#[cfg(feature = "simulated")]
+const VIRTUAL_BEGIN_NS: u64 = 1_735_689_600_000_000_000;
+
+#[cfg(feature = "simulated")]
 thread_local! {
     static VIRTUAL: std::cell::Cell<Option<VirtualTime>> = const { std::cell::Cell::new(None) };
 }
 
 /// Replaces the calling thread's clock by a virtual one, which starts at 1. `false` if it has one already.
-#[cfg(feature = "virtual-clock")]
+#[cfg(feature = "simulated")]
 #[must_use]
 pub fn install_virtual() -> bool {
     if VIRTUAL.get().is_some() {
@@ -136,15 +162,25 @@ pub fn install_virtual() -> bool {
     VIRTUAL.set(Some(VirtualTime {
         ns: 1,
         zero: Instant::now(),
+        wall_skew_ns: 0,
     }));
     true
+}
+
+/// Sets how far the time of day is wrong from here on; nothing without a virtual clock.
+#[cfg(feature = "simulated")]
+pub fn set_wall_skew_ns(wall_skew_ns: i64) {
+    VIRTUAL.set(VIRTUAL.get().map(|now| VirtualTime {
+        wall_skew_ns,
+        ..now
+    }));
 }
 
 /// Moves the calling thread's virtual clock.
 ///
 /// # Panics
 /// If the thread has none, or if the time is in its past.
-#[cfg(feature = "virtual-clock")]
+#[cfg(feature = "simulated")]
 pub fn set_virtual_ns(time_ns: u64) {
     let mut now = VIRTUAL.get().expect("the thread has a virtual clock");
     assert!(time_ns >= now.ns, "time does not go back");
@@ -153,7 +189,7 @@ pub fn set_virtual_ns(time_ns: u64) {
 }
 
 /// Gives the calling thread the real clock again.
-#[cfg(feature = "virtual-clock")]
+#[cfg(feature = "simulated")]
 pub fn remove_virtual() {
     VIRTUAL.set(None);
 }
@@ -181,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "virtual-clock")]
+    #[cfg(feature = "simulated")]
     fn a_virtual_clock_moves_only_when_it_is_told() {
         assert!(install_virtual());
         assert!(!install_virtual());
