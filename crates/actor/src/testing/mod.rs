@@ -75,7 +75,7 @@ use std::{
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::{ReasonCount, clock};
-use freeboard_sched::manual::{GaveUp, TraceStep};
+use freeboard_sched::manual::{Executor, GaveUp, TraceStep};
 
 use crate::{
     actor::Actor,
@@ -162,6 +162,12 @@ impl TestSystem {
 
     fn kit(&self) -> &Rc<Kit> {
         self.active.kit()
+    }
+
+    /// The executor that runs it, for a simulated network.
+    #[must_use]
+    pub fn executor(&self) -> &Executor {
+        self.kit().executor()
     }
 
     /// The seed.

@@ -629,3 +629,24 @@ impl Store<u64, Keyed> for SavesKeys {
         Ok(())
     }
 }
+
+#[test]
+fn calls_of_the_executor_are_steps_at_their_time() {
+    each_seed(0..20, |system| {
+        let called = Notes::<u64>::default();
+        for ms in [2, 1, 2] {
+            let called = called.clone();
+            let due_ns = clock::now_ns() + ms * 1_000_000;
+            system
+                .executor()
+                .call_at(due_ns, "packet", move || called.push(ms));
+        }
+        system.run_until_idle();
+        assert!(called.all().is_empty());
+        system.advance(MS * 2);
+        assert_eq!(called.all(), [1, 2, 2]);
+        let mut names: Vec<_> = system.trace().iter().map(ToString::to_string).collect();
+        names.retain(|step| step.ends_with("packet"));
+        assert_eq!(names.len(), 3);
+    });
+}

@@ -191,6 +191,10 @@ impl Executor {
                     let job = move || timers::fire(&executor, now_ns, due_ns, timer);
                     self.run_job(step, Shown::Timer, Box::new(job));
                 }
+                Due::Call(name, function) => {
+                    drop(state);
+                    self.run_job(step, Shown::Call(name), function);
+                }
             }
         }
         self.check_conditions();
@@ -293,6 +297,20 @@ impl Executor {
         if delay_ns > 0 {
             state.delays.push((task, delay_ns));
         }
+    }
+
+    /// Calls `function` in a step of its own at `due_ns` of the virtual clock: for packets of a simulated network, and what
+    /// else happens outside the actors. Among the timers that are due at the same time, the order is chosen. `name` is its
+    /// name in the trace. It cannot be cancelled.
+    pub fn call_at(
+        &self,
+        due_ns: u64,
+        name: &'static str,
+        function: impl FnOnce() + Send + 'static,
+    ) {
+        self.check_thread();
+        let due = Due::Call(name, Box::new(function));
+        self.lock().timers.insert(due_ns, due);
     }
 
     /// The run has failed for good: this call and each later step panics with `text`. A handler's panic would be caught.

@@ -90,6 +90,7 @@ pub(super) enum Shown {
     Task(Arc<RunLabel>),
     Timer,
     Future,
+    Call(&'static str),
     Thread(Arc<str>),
 }
 
@@ -211,6 +212,7 @@ impl Executor {
             Some(Shown::Task(label)) => state.trace.note_run(step, clock::now_ns(), &label),
             Some(Shown::Timer) => state.trace.note(step, begun_ns, StepKind::Timer),
             Some(Shown::Future) => state.trace.note(step, begun_ns, StepKind::Future),
+            Some(Shown::Call(name)) => state.trace.note(step, begun_ns, StepKind::Call(name)),
             Some(Shown::Thread(name)) => {
                 state.trace.note(step, begun_ns, StepKind::Thread { name });
             }

@@ -15,6 +15,8 @@ pub(super) enum Due {
     Wakeup(ReadyTask),
     /// A parked thread's deadline.
     Thread(u64),
+    /// A call of [`Executor::call_at`], and its name in the trace.
+    Call(&'static str, Box<dyn FnOnce() + Send>),
 }
 
 pub(super) struct Timer {
@@ -150,7 +152,7 @@ impl OwnTimers {
         let state = self.executor.lock();
         let keys = state.timers.waiting.values().filter_map(|due| match due {
             Due::Timer(timer) => Some(&timer.key),
-            Due::Wakeup(_) | Due::Thread(_) => None,
+            Due::Wakeup(_) | Due::Thread(_) | Due::Call(..) => None,
         });
         let keys = keys.chain(&state.timers.called);
         keys.filter(|key| key.owner() == self.owner).count()

@@ -34,6 +34,8 @@ pub enum StepKind {
         /// Its name.
         name: Arc<str>,
     },
+    /// A call of [`Executor::call_at`](super::Executor::call_at), with its name.
+    Call(&'static str),
 }
 
 /// One step. Its text contains neither addresses nor numbers of the process, so equal runs have equal texts.
@@ -54,6 +56,7 @@ impl fmt::Display for TraceStep {
             StepKind::Thread { name } => write!(formatter, "thread {name}"),
             StepKind::Timer => formatter.write_str("timer"),
             StepKind::Future => formatter.write_str("future"),
+            StepKind::Call(name) => formatter.write_str(name),
             StepKind::Task {
                 owner,
                 owner_type,
@@ -107,6 +110,7 @@ impl Trace {
             StepKind::Thread { name } => self.mix(name.as_bytes()),
             StepKind::Timer => self.mix(b"timer"),
             StepKind::Future => self.mix(b"future"),
+            StepKind::Call(name) => self.mix(name.as_bytes()),
             StepKind::Task {
                 owner,
                 owner_type,
