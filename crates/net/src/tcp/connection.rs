@@ -357,9 +357,11 @@ impl Connection {
             cx.resume_lane(WRITE_LANE);
             self.notify_owner(Event::Pressure(false), cx);
         }
-        // Without credit no read would report the failure.
-        let failure = self.socket.as_ref().and_then(Socket::failure);
-        if let (0, Some(failure)) = (self.credit, failure) {
+        // Without credit no read would report the failure. With credit a read does, after the bytes before it; it is
+        // reported once, so to take it here would make the read find an end.
+        if self.credit == 0
+            && let Some(failure) = self.socket.as_ref().and_then(Socket::failure)
+        {
             return Err(failure);
         }
         for _ in 0..STEPS_MAX {

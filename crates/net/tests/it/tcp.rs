@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{LONG, Owner, any, connect, eventually, pair, system};
+use crate::common::{LONG, Owner, any, connect, eventually, pair, reset, system};
 use bytes::Bytes;
 use freeboard_actor::Context;
 use freeboard_net::poller::Policy;
@@ -286,4 +286,13 @@ fn a_reset_is_noticed_without_credit_and_is_the_last_event() {
         Event::Closed(Some(std::io::ErrorKind::ConnectionReset))
     );
     assert!(pair.events.try_recv().is_err(), "nothing follows");
+}
+
+#[test]
+fn a_reset_is_not_taken_for_an_end() {
+    let pair = pair(ConnectionOptions::default());
+    assert!(matches!(pair.next(), Event::Opened(_)));
+    reset(pair.peer);
+    let why = Some(std::io::ErrorKind::ConnectionReset);
+    assert_eq!(pair.events.recv_timeout(LONG).unwrap(), Event::Closed(why));
 }
