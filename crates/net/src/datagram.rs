@@ -15,7 +15,7 @@
 use std::{
     cell::RefCell,
     io,
-    net::{SocketAddr, UdpSocket},
+    net::SocketAddr,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
@@ -175,11 +175,8 @@ impl DatagramSocket {
         owner: Recipient<Received>,
     ) -> Result<Self, BindError> {
         let fail = |error| BindError { address, error };
-        let socket = UdpSocket::bind(address).map_err(fail)?;
-        socket.set_nonblocking(true).map_err(fail)?;
-        let bound = socket.local_addr().map_err(fail)?;
-        let actor =
-            DatagramActor::new(socket.into(), None, poller, options, owner).map_err(fail)?;
+        let (socket, bound) = poller.bind_datagrams(address).map_err(fail)?;
+        let actor = DatagramActor::new(socket, None, poller, options, owner).map_err(fail)?;
         Self::spawn(system, actor, bound).map_err(fail)
     }
 
@@ -206,6 +203,7 @@ impl DatagramSocket<PathBuf> {
     ) -> Result<Self, UnixBindError> {
         let fail = |error| UnixBindError::new(path, error);
         let (socket, file) = unix.bind(path, rustix::net::SocketType::DGRAM)?;
+        let socket = Socket::Kernel(socket);
         let actor = DatagramActor::new(socket, Some(file), poller, options, owner).map_err(fail)?;
         Self::spawn(system, actor, path.to_owned()).map_err(fail)
     }
@@ -220,7 +218,7 @@ impl DatagramSocket<PathBuf> {
 impl<A> DatagramSocket<A> {
     fn spawn(system: &System, actor: DatagramActor, address: A) -> io::Result<Self> {
         let counters = actor.counters.clone();
-        let receive_buffer_bytes = sockopt::socket_recv_buffer_size(&actor.socket)? as u64;
+        let receive_buffer_bytes = actor.socket.receive_buffer_bytes()? as u64;
         let lanes = [actor.options.lane, LaneConfig::bounded(CONTROL_BOUND)];
         let actor = system
             .spawn_once(SpawnOptions::new().lanes(lanes), actor)
@@ -255,7 +253,7 @@ pub struct DatagramActor {
     /// Removed before the socket closes. Only a Unix socket has one.
     file: Option<SocketFile>,
     is_unix: bool,
-    socket: OwnedFd,
+    socket: Socket,
     poller: Poller,
     options: DatagramOptions,
     owner: Recipient<Received>,
@@ -284,16 +282,16 @@ impl DatagramActor {
     pub const CONTROL_LANE: usize = 1;
 
     fn new(
-        socket: OwnedFd,
+        mut socket: Socket,
         file: Option<SocketFile>,
         poller: &Poller,
         options: DatagramOptions,
         owner: Recipient<Received>,
     ) -> io::Result<Self> {
         if let Some(bytes) = options.receive_buffer_bytes {
-            set_receive_buffer(&socket, bytes)?;
+            socket.set_receive_buffer(bytes)?;
         }
-        kernel::request_details(&socket, file.is_some())?;
+        socket.request_details(file.is_some())?;
         Ok(Self {
             registration: None,
             is_unix: file.is_some(),
@@ -318,10 +316,15 @@ impl DatagramActor {
     /// Registers the socket at the poller, or retries after a pause if the operating system lacks resources now.
     fn watch(&mut self, cx: &mut Context<Self>) {
         let call = cx.waker_fn(|socket: &mut Self, cx| socket.ready(cx));
-        let fd = self.socket.as_raw_fd();
-        let registered = self
-            .poller
-            .register(&mut SourceFd(&fd), Interest::READABLE, call);
+        let interest = Interest::READABLE;
+        let registered = match &mut self.socket {
+            Socket::Kernel(socket) => {
+                let fd = socket.as_raw_fd();
+                self.poller.register(&mut SourceFd(&fd), interest, call)
+            }
+            #[cfg(feature = "simulated")]
+            Socket::Simulated(socket) => self.poller.register(socket, interest, call),
+        };
         match registered {
             Ok(registration) => {
                 self.registration = Some(registration);
@@ -383,14 +386,21 @@ impl DatagramActor {
             datagram_bytes,
             ..
         } = self.options;
-        let batch = SCRATCH.with_borrow_mut(|scratch| {
-            let needed = datagrams_max * datagram_bytes;
-            if scratch.len() < needed {
-                *scratch = vec![0; needed];
+        let batch = match &self.socket {
+            Socket::Kernel(socket) => SCRATCH.with_borrow_mut(|scratch| {
+                let needed = datagrams_max * datagram_bytes;
+                if scratch.len() < needed {
+                    *scratch = vec![0; needed];
+                }
+                let buffers = scratch[..needed].chunks_mut(datagram_bytes);
+                kernel::receive(socket, buffers, self.is_unix)
+            }),
+            #[cfg(feature = "simulated")]
+            Socket::Simulated(socket) => {
+                let received = socket.receive(datagrams_max.min(kernel::BATCH_MAX));
+                received.map(|received| simulated_batch(received, datagram_bytes))
             }
-            let buffers = scratch[..needed].chunks_mut(datagram_bytes);
-            kernel::receive(&self.socket, buffers, self.is_unix)
-        });
+        };
         let batch = match batch {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => kernel::Batch::default(),
             batch => batch?,
@@ -416,11 +426,9 @@ impl DatagramActor {
 
     /// Whether the datagram is done with: sent, or failed and counted. Otherwise it is kept.
     fn send(&mut self, datagram: SendTo) -> bool {
-        let flags = rustix::net::SendFlags::DONTWAIT;
-        let sent = rustix::net::sendto(&self.socket, &datagram.bytes, flags, &datagram.to);
-        match sent {
-            Ok(_) => self.counters.sent.add(1),
-            Err(rustix::io::Errno::AGAIN) => {
+        match self.socket.send(&datagram) {
+            Ok(()) => self.counters.sent.add(1),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.unsent = Some(datagram);
                 return false;
             }
@@ -430,21 +438,92 @@ impl DatagramActor {
     }
 
     fn set_interest(&mut self, interest: Interest) {
-        let fd = self.socket.as_raw_fd();
-        if let Some(registration) = &mut self.registration {
-            // If it fails, the next received datagram makes the actor try again.
-            let _ = registration.set_interest(&mut SourceFd(&fd), interest);
+        let Some(registration) = &self.registration else {
+            return;
+        };
+        // If it fails, the next received datagram makes the actor try again.
+        let _ = match &mut self.socket {
+            Socket::Kernel(socket) => {
+                let fd = socket.as_raw_fd();
+                registration.set_interest(&mut SourceFd(&fd), interest)
+            }
+            #[cfg(feature = "simulated")]
+            Socket::Simulated(socket) => registration.set_interest(socket, interest),
+        };
+    }
+}
+
+/// The socket of a [`DatagramActor`].
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Kernel(OwnedFd),
+    #[cfg(feature = "simulated")]
+    Simulated(crate::simulated::SimulatedDatagrams),
+}
+
+impl Socket {
+    /// The size may pass the system's limit if the process may administer the network.
+    fn set_receive_buffer(&mut self, bytes: usize) -> io::Result<()> {
+        match self {
+            Self::Kernel(socket) => {
+                #[cfg(target_os = "linux")]
+                if sockopt::set_socket_recv_buffer_size_force(&*socket, bytes).is_ok() {
+                    return Ok(());
+                }
+                Ok(sockopt::set_socket_recv_buffer_size(socket, bytes)?)
+            }
+            #[cfg(feature = "simulated")]
+            Self::Simulated(socket) => socket.set_receive_buffer(bytes),
+        }
+    }
+
+    fn receive_buffer_bytes(&self) -> io::Result<usize> {
+        match self {
+            Self::Kernel(socket) => Ok(sockopt::socket_recv_buffer_size(socket)?),
+            #[cfg(feature = "simulated")]
+            Self::Simulated(socket) => socket.receive_buffer_bytes(),
+        }
+    }
+
+    fn request_details(&self, is_unix: bool) -> io::Result<()> {
+        match self {
+            Self::Kernel(socket) => kernel::request_details(socket, is_unix),
+            #[cfg(feature = "simulated")]
+            Self::Simulated(_) => Ok(()),
+        }
+    }
+
+    fn send(&self, SendTo { to, bytes }: &SendTo) -> io::Result<()> {
+        match self {
+            Self::Kernel(socket) => {
+                let flags = rustix::net::SendFlags::DONTWAIT;
+                rustix::net::sendto(socket, bytes, flags, to)?;
+                Ok(())
+            }
+            #[cfg(feature = "simulated")]
+            Self::Simulated(socket) => socket.send_to(*to, bytes),
         }
     }
 }
 
-/// The size may pass the system's limit if the process may administer the network.
-fn set_receive_buffer(socket: &OwnedFd, bytes: usize) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_ok() {
-        return Ok(());
+#[cfg(feature = "simulated")]
+fn simulated_batch(
+    (received, dropped): (Vec<crate::simulated::Arrived>, u32),
+    datagram_bytes: usize,
+) -> kernel::Batch {
+    let datagrams = received.into_iter().map(|arrived| Datagram {
+        from: Peer::Ip(arrived.from),
+        is_cut: arrived.bytes.len() > datagram_bytes,
+        bytes: arrived
+            .bytes
+            .slice(..arrived.bytes.len().min(datagram_bytes)),
+    });
+    let datagrams: Vec<_> = datagrams.collect();
+    kernel::Batch {
+        bytes: datagrams.iter().map(|it| it.bytes.len()).sum(),
+        datagrams,
+        dropped: Some(dropped),
     }
-    Ok(sockopt::set_socket_recv_buffer_size(socket, bytes)?)
 }
 
 impl Actor for DatagramActor {

@@ -31,6 +31,8 @@ pub mod http;
 mod loom_tests;
 pub mod poller;
 pub mod proxy;
+#[cfg(feature = "simulated")]
+pub mod simulated;
 pub mod tcp;
 #[cfg(unix)]
 mod unix;

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use freeboard_net::poller::{Poller, mio::net::TcpStream};
+use freeboard_net::poller::Poller;
 use freeboard_net::tcp::{Arrived, Outgoing, Socket};
 
 use crate::{
@@ -31,11 +31,8 @@ impl Wire {
         limits: Limits,
         call: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        // Writes are whole batches, so Nagle would only delay them.
-        let _ = stream.set_nodelay(true);
         Ok(Self {
-            socket: Socket::new(stream, poller, call)?,
+            socket: Socket::new(poller.connect(address)?, poller, call)?,
             parser: Parser::new(limits),
             outgoing: Outgoing::new(),
             greetings_left: 0,

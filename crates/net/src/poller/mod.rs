@@ -20,10 +20,12 @@
 
 mod counters;
 mod policy;
+mod pollable;
 mod shared;
 pub(crate) mod source;
 
 pub use mio;
 pub use policy::{EAGER_RUNS, EAGER_TIME, Policy};
+pub use pollable::{Pollable, Pollee};
 pub use shared::{Poller, PollerError, Registration};
 pub use source::Ready;

@@ -12,12 +12,16 @@ use std::{
 
 use freeboard_meter::{PollerSnapshot, now_ns};
 use freeboard_sched::{Driver, PollInterval, PollOrigin, PollOutcome};
-use mio::{Events, Interest, Poll, Registry, Token, Waker, event};
+use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
+
+#[cfg(feature = "simulated")]
+use crate::simulated;
 
 use super::{
     counters::{Counters, Origin},
     policy::Policy,
+    pollable::{Pollable, Sockets},
     source::{Ready, Source},
 };
 
@@ -37,7 +41,7 @@ const UNATTENDED_NS: u64 = 1_000_000;
 #[error("cannot create a poller: {0}")]
 pub struct PollerError(#[from] io::Error);
 
-/// One epoll, shared by all threads that poll it. Cheap to clone.
+/// One epoll, shared by all threads that poll it, or a simulated one. Cheap to clone.
 ///
 /// It is the driver of one scheduler: pass [`Poller::driver`] to its settings.
 #[derive(Clone)]
@@ -45,9 +49,8 @@ pub struct Poller {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    registry: Registry,
-    waker: Waker,
+pub(crate) struct Shared {
+    sockets: Sockets,
     turn: Mutex<Turn>,
     /// Whether the thread that has the turn waits in the kernel.
     is_waiting: AtomicBool,
@@ -62,15 +65,24 @@ struct Shared {
     counters: Counters,
 }
 
-/// The kernel's poller, and buffers for its events. Only the thread that has the turn uses it.
+/// The events of polls. Only the thread that has the turn uses it.
 struct Turn {
-    poll: Poll,
-    few: Events,
-    many: Events,
+    source: EventSource,
     /// The events' tokens and readiness.
     events: Vec<(Token, Ready)>,
     /// Sources whose owners are to be called.
     called: Vec<Arc<Source>>,
+}
+
+/// What is asked for events: the kernel's poller with buffers, or a simulated one.
+enum EventSource {
+    Kernel {
+        poll: Poll,
+        few: Events,
+        many: Events,
+    },
+    #[cfg(feature = "simulated")]
+    Simulated(simulated::Watcher),
 }
 
 /// How long to wait for events.
@@ -82,25 +94,31 @@ enum Timeout {
 }
 
 impl Turn {
-    fn new(poll: Poll) -> Self {
+    fn new(source: EventSource) -> Self {
         Self {
-            poll,
-            few: Events::with_capacity(POLL_EVENTS_MAX),
-            many: Events::with_capacity(WAIT_EVENTS_MAX),
-            events: Vec::with_capacity(WAIT_EVENTS_MAX),
-            called: Vec::with_capacity(WAIT_EVENTS_MAX),
+            source,
+            events: Vec::new(),
+            called: Vec::new(),
         }
     }
 
-    /// Asks the kernel, waiting up to `timeout`; returns the number of events.
+    /// Asks for events, waiting up to `timeout`; returns their number.
     fn ask(&mut self, timeout: Timeout) -> io::Result<usize> {
-        let (events, time) = match timeout {
-            Timeout::Zero => (&mut self.few, Some(Duration::ZERO)),
-            Timeout::After(time) => (&mut self.many, Some(time)),
-            Timeout::Never => (&mut self.many, None),
-        };
         self.events.clear();
-        match self.poll.poll(events, time) {
+        let (poll, few, many) = match &mut self.source {
+            EventSource::Kernel { poll, few, many } => (poll, few, many),
+            #[cfg(feature = "simulated")]
+            EventSource::Simulated(watcher) => {
+                watcher.take_events(&mut self.events);
+                return Ok(self.events.len());
+            }
+        };
+        let (events, time) = match timeout {
+            Timeout::Zero => (few, Some(Duration::ZERO)),
+            Timeout::After(time) => (many, Some(time)),
+            Timeout::Never => (many, None),
+        };
+        match poll.poll(events, time) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
             result => result?,
         }
@@ -120,25 +138,40 @@ impl Poller {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKE)?;
-        let poller = Self {
-            shared: Arc::new(Shared {
-                registry,
-                waker,
-                turn: Mutex::new(Turn::new(poll)),
-                is_waiting: AtomicBool::new(false),
-                sources: Mutex::default(),
-                sources_count: AtomicUsize::new(0),
-                generation: AtomicU32::new(0),
-                policy,
-                interval: policy.interval(),
-                polled_ns: AtomicU64::new(now_ns()),
-                counters: Counters::new(workers),
-            }),
+        let source = EventSource::Kernel {
+            poll,
+            few: Events::with_capacity(POLL_EVENTS_MAX),
+            many: Events::with_capacity(WAIT_EVENTS_MAX),
         };
+        let sockets = Sockets::Kernel { registry, waker };
+        let shared = Arc::new(Shared::new(workers, policy, source, sockets));
         if policy == Policy::Dedicated {
-            start_dedicated(&poller.shared)?;
+            start_dedicated(&shared)?;
         }
-        Ok(poller)
+        Ok(Self { shared })
+    }
+
+    /// The poller of a simulated host, which events of its network's executor poll. It belongs to this start of the host:
+    /// after a crash all its sockets fail.
+    #[cfg(feature = "simulated")]
+    #[must_use]
+    pub fn simulated(host: &simulated::Host) -> Self {
+        let shared = Arc::new_cyclic(|shared: &std::sync::Weak<Shared>| {
+            let shared = shared.clone();
+            let watcher = host.watcher(Box::new(move || {
+                if let Some(shared) = shared.upgrade() {
+                    let origin = Origin::Worker(0);
+                    shared.turn(origin, Timeout::Zero, &|| false, &mut || ());
+                }
+            }));
+            let source = EventSource::Simulated(watcher.clone());
+            Shared::new(1, Policy::EAGER, source, Sockets::Simulated(watcher))
+        });
+        Self { shared }
+    }
+
+    pub(crate) fn sockets(&self) -> &Sockets {
+        &self.shared.sockets
     }
 
     /// The driver for `System::builder().workers(n).driver(poller.driver())`, with the poller's number of workers. Further
@@ -155,7 +188,7 @@ impl Poller {
     /// The system's error.
     pub fn register(
         &self,
-        socket: &mut impl event::Source,
+        socket: &mut impl Pollable,
         interest: Interest,
         call: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Registration> {
@@ -176,7 +209,7 @@ impl Poller {
             // Ordering: Relaxed, a time.
             shared.polled_ns.store(now_ns(), Ordering::Relaxed);
         }
-        shared.registry.register(socket, token, interest)?;
+        shared.sockets.register(socket.pollee(), token, interest)?;
         Ok(registration)
     }
 
@@ -228,13 +261,10 @@ impl Registration {
     ///
     /// # Errors
     /// The system's error.
-    pub fn set_interest(
-        &self,
-        socket: &mut impl event::Source,
-        interest: Interest,
-    ) -> io::Result<()> {
+    pub fn set_interest(&self, socket: &mut impl Pollable, interest: Interest) -> io::Result<()> {
         let token = self.source.token(self.key);
-        self.shared.registry.reregister(socket, token, interest)
+        let sockets = &self.shared.sockets;
+        sockets.reregister(socket.pollee(), token, interest)
     }
 }
 
@@ -261,6 +291,21 @@ impl fmt::Debug for Registration {
 }
 
 impl Shared {
+    fn new(workers: usize, policy: Policy, source: EventSource, sockets: Sockets) -> Self {
+        Self {
+            sockets,
+            turn: Mutex::new(Turn::new(source)),
+            is_waiting: AtomicBool::new(false),
+            sources: Mutex::default(),
+            sources_count: AtomicUsize::new(0),
+            generation: AtomicU32::new(0),
+            policy,
+            interval: policy.interval(),
+            polled_ns: AtomicU64::new(now_ns()),
+            counters: Counters::new(workers),
+        }
+    }
+
     fn sources(&self) -> MutexGuard<'_, Slab<Arc<Source>>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -413,8 +458,7 @@ impl Driver for Shared {
 
     fn wake(&self) {
         self.counters.wakes.add(1);
-        // It fails only when its counter is full, and then a wake is already pending.
-        let _ = self.waker.wake();
+        self.sockets.wake();
     }
 
     fn snapshot(&self) -> PollerSnapshot {

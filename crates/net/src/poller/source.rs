@@ -89,16 +89,16 @@ impl Source {
     }
 }
 
-const READ: u8 = 1;
-const WRITE: u8 = 2;
-const READ_CLOSED: u8 = 4;
-const ERROR: u8 = 8;
-
 /// The readiness of a source. It is a hint: the next call may still return that it would block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready(u8);
 
 impl Ready {
+    pub(crate) const READ: u8 = 1;
+    pub(crate) const WRITE: u8 = 2;
+    pub(crate) const READ_CLOSED: u8 = 4;
+    pub(crate) const ERROR: u8 = 8;
+
     pub(crate) fn of(event: &Event) -> Self {
         let mut bits = 0;
         let mut set = |is_set, bit| {
@@ -106,12 +106,12 @@ impl Ready {
                 bits |= bit;
             }
         };
-        set(event.is_readable(), READ);
-        set(event.is_writable(), WRITE);
-        set(event.is_read_closed(), READ | READ_CLOSED);
+        set(event.is_readable(), Self::READ);
+        set(event.is_writable(), Self::WRITE);
+        set(event.is_read_closed(), Self::READ | Self::READ_CLOSED);
         set(
             event.is_error() || event.is_write_closed(),
-            READ | WRITE | ERROR,
+            Self::READ | Self::WRITE | Self::ERROR,
         );
         Self(bits)
     }
@@ -127,24 +127,24 @@ impl Ready {
     /// There may be data to read, or the end of the stream.
     #[must_use]
     pub fn is_readable(self) -> bool {
-        self.0 & READ != 0
+        self.0 & Self::READ != 0
     }
 
     /// There may be space to write.
     #[must_use]
     pub fn is_writable(self) -> bool {
-        self.0 & WRITE != 0
+        self.0 & Self::WRITE != 0
     }
 
     /// The peer has closed its writing side.
     #[must_use]
     pub fn is_read_closed(self) -> bool {
-        self.0 & READ_CLOSED != 0
+        self.0 & Self::READ_CLOSED != 0
     }
 
     /// The connection is broken; the next read or write returns the error.
     #[must_use]
     pub fn is_error(self) -> bool {
-        self.0 & ERROR != 0
+        self.0 & Self::ERROR != 0
     }
 }

@@ -7,7 +7,6 @@
 
 use std::{io, sync::Arc};
 
-use crate::poller::mio::net::TcpStream;
 use bytes::BufMut;
 use freeboard_actor::{Actor, Context};
 use freeboard_meter::Counter;
@@ -104,13 +103,12 @@ impl Link {
         if let Some(client) = self.client_stream.take() {
             self.client = Some(self.watch(client, cx)?);
         }
-        let backend = TcpStream::connect(self.shared.backend)?;
-        let _ = backend.set_nodelay(true);
+        let backend = self.shared.poller.connect(self.shared.backend)?;
         self.backend = Some(self.watch(backend, cx)?);
         Ok(())
     }
 
-    fn watch(&self, stream: impl Into<Stream>, cx: &Context<Self>) -> io::Result<Socket> {
+    fn watch(&self, stream: Stream, cx: &Context<Self>) -> io::Result<Socket> {
         let call = cx.waker_fn(|link: &mut Self, cx| link.ready(cx));
         Socket::new(stream, &self.shared.poller, call)
     }

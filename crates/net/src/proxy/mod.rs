@@ -7,7 +7,7 @@ mod link;
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
@@ -104,7 +104,7 @@ impl Proxy {
         backend: SocketAddr,
         options: ProxyOptions,
     ) -> Result<Self, BindError> {
-        let check = |address| match is_itself(address, backend) {
+        let check = |address| match is_itself(poller, address, backend) {
             true => {
                 let error = format!("the backend {backend} is the proxy itself");
                 let error = io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -165,7 +165,7 @@ impl Proxy {
 }
 
 /// Whether connections to `backend` reach a listener at `listen`.
-fn is_itself(listen: SocketAddr, backend: SocketAddr) -> bool {
+fn is_itself(poller: &Poller, listen: SocketAddr, backend: SocketAddr) -> bool {
     // Connecting to the unspecified address reaches loopback.
     let to = match backend.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -175,7 +175,7 @@ fn is_itself(listen: SocketAddr, backend: SocketAddr) -> bool {
     let at = listen.ip().to_canonical();
     let is_there = if at.is_unspecified() {
         // It listens on all local addresses, which are those that can be bound. An IPv6 listener also gets IPv4.
-        (at.is_ipv6() || to.is_ipv4()) && UdpSocket::bind((to, 0)).is_ok()
+        (at.is_ipv6() || to.is_ipv4()) && poller.is_local(to)
     } else {
         at == to
     };

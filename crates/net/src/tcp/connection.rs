@@ -25,9 +25,9 @@
 use std::path::Path;
 use std::{io, net::SocketAddr, time::Duration};
 
+use crate::poller::Poller;
 #[cfg(unix)]
 use crate::poller::mio::net::UnixStream;
-use crate::poller::{Poller, mio::net::TcpStream};
 use bytes::Bytes;
 use freeboard_actor::{
     Actor, ActorRef, Context, Handler, Recipient, SpawnError, SpawnOptions, System,
@@ -215,7 +215,7 @@ impl Connection {
         options: ConnectionOptions,
         owner: Recipient<ConnectionEvent>,
     ) -> io::Result<ActorRef<Self>> {
-        let stream = TcpStream::connect(address)?.into();
+        let stream = poller.connect(address)?;
         Self::spawn_connecting(system, poller, stream, Peer::Ip(address), options, owner)
     }
 
@@ -468,7 +468,6 @@ impl Actor for Connection {
         let Some(stream) = self.stream.take() else {
             return cx.stop();
         };
-        stream.set_nodelay();
         let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
         match Socket::new(stream, &self.poller, call) {
             Ok(socket) => self.socket = Some(socket),

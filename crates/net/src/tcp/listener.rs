@@ -1,19 +1,17 @@
 //! A listening socket as an actor, of TCP or a Unix stream socket. It accepts up to a limit, and drains.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::SocketAddr,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crate::poller::{
-    Poller, Registration,
-    mio::{Interest, net::TcpListener},
-};
+use crate::poller::{Poller, Registration, mio::Interest};
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
-use freeboard_meter::{Counter, Exposition, metrics};
+use freeboard_meter::{Counter, Exposition, clock, metrics};
 
 #[cfg(unix)]
 use crate::unix::{SocketFile, UnixBindError, UnixOptions};
@@ -24,8 +22,7 @@ use super::stream::{ListenSocket, Peer, Stream};
 const ACCEPTS_MAX: usize = 64;
 
 /// The kernel's accept queue. Beyond it, peers retry after a second. The operating system may have a lower limit.
-#[cfg(unix)]
-const BACKLOG: i32 = 1_024;
+const BACKLOG: u16 = 1_024;
 
 /// The pause after file descriptors or memory have run out.
 pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
@@ -102,6 +99,7 @@ type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), Spaw
 pub struct Listener<A = SocketAddr> {
     actor: ActorRef<ListenerActor>,
     shared: Arc<ListenerShared>,
+    poller: Poller,
     address: A,
 }
 
@@ -120,15 +118,8 @@ impl Listener {
         + 'static,
     ) -> Result<Self, BindError> {
         let fail = |error| BindError { address, error };
-        let socket = TcpListener::bind(address).map_err(fail)?;
-        // `bind` listens already, with an accept queue that a burst of clients overflows.
-        #[cfg(unix)]
-        rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(error.into()))?;
-        // Writes are already combined, so Nagle's algorithm would only delay them. Accepted sockets inherit it.
-        #[cfg(target_os = "linux")]
-        rustix::net::sockopt::set_tcp_nodelay(&socket, true).map_err(|error| fail(error.into()))?;
-        let bound = socket.local_addr().map_err(fail)?;
-        let actor = ListenerActor::new(ListenSocket::Tcp(socket), poller, options, serve);
+        let (socket, bound) = poller.listen(address, BACKLOG).map_err(fail)?;
+        let actor = ListenerActor::new(socket, poller, options, serve);
         Self::spawn(system, actor, bound).map_err(fail)
     }
 
@@ -157,7 +148,7 @@ impl Listener<std::path::PathBuf> {
     ) -> Result<Self, UnixBindError> {
         let fail = |error| UnixBindError::new(path, error);
         let (socket, file) = unix.bind(path, rustix::net::SocketType::STREAM)?;
-        rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(error.into()))?;
+        rustix::net::listen(&socket, BACKLOG.into()).map_err(|error| fail(error.into()))?;
         let socket = crate::poller::mio::net::UnixListener::from_std(socket.into());
         let mut actor = ListenerActor::new(ListenSocket::Unix(socket), poller, options, serve);
         actor.file = Some(file);
@@ -173,7 +164,7 @@ impl Listener<std::path::PathBuf> {
 
 impl<A> Listener<A> {
     fn spawn(system: &System, actor: ListenerActor, address: A) -> io::Result<Self> {
-        let shared = actor.shared.clone();
+        let (shared, poller) = (actor.shared.clone(), actor.poller.clone());
         let options = SpawnOptions::new().lane(LaneConfig::bounded(64));
         let actor = system
             .spawn_once(options, actor)
@@ -181,6 +172,7 @@ impl<A> Listener<A> {
         Ok(Self {
             actor,
             shared,
+            poller,
             address,
         })
     }
@@ -200,8 +192,11 @@ impl<A> Listener<A> {
         if self.actor.tell(Drain).is_err() {
             self.shared.call_all();
         }
-        self.shared
-            .wait_until_empty(Instant::now().checked_add(timeout))
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
+        let is_empty = || self.shared.lock().is_empty();
+        self.poller.run_simulation(deadline_ns, is_empty);
+        self.shared.wait_until_empty(deadline_ns)
     }
 }
 
@@ -219,9 +214,15 @@ struct OpenConnections {
     next: u64,
     is_draining: bool,
     /// Tell connections to close after their responses.
-    calls: std::collections::HashMap<u64, Box<dyn Fn() + Send>>,
+    calls: BTreeMap<u64, Box<dyn Fn() + Send>>,
     /// Resumes accepting once a connection has closed.
     resume: Option<Box<dyn Fn() + Send>>,
+}
+
+impl OpenConnections {
+    fn is_empty(&self) -> bool {
+        self.is_draining && self.open == 0
+    }
 }
 
 impl ListenerShared {
@@ -240,19 +241,17 @@ impl ListenerShared {
         self.emptied.notify_all();
     }
 
-    /// Waits until the listener drains and no connection is open; without a deadline, forever.
-    fn wait_until_empty(&self, deadline: Option<Instant>) -> usize {
+    /// Waits until the listener drains and no connection is open.
+    fn wait_until_empty(&self, deadline_ns: u64) -> usize {
         let mut state = self.lock();
-        while !state.is_draining || state.open > 0 {
-            let left = deadline.map_or(Duration::MAX, |deadline| {
-                deadline.saturating_duration_since(Instant::now())
-            });
-            if left.is_zero() {
+        while !state.is_empty() {
+            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+            if left_ns == 0 {
                 break;
             }
             (state, _) = self
                 .emptied
-                .wait_timeout(state, left)
+                .wait_timeout(state, Duration::from_nanos(left_ns))
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.open
@@ -397,7 +396,7 @@ impl ListenerActor {
             let Some(socket) = &self.socket else { return };
             match socket.accept() {
                 Ok((stream, peer)) => {
-                    let is_last = !has_pending(socket);
+                    let is_last = !socket.has_pending();
                     self.serve(stream, peer, cx);
                     if is_last {
                         return;
@@ -466,24 +465,6 @@ impl ListenerActor {
         // Without a timer, the next incoming connection resumes accepting.
         self.is_paused = resumed.is_ok();
     }
-}
-
-/// Whether another connection is pending. An accept that finds none costs the kernel as much as one that succeeds,
-/// because it creates the socket first; this poll costs a sixth of it. A connection that arrives after the poll is
-/// an event of its own, because the poller's edges are arrivals (`sk_data_ready` for each, in Linux'
-/// net/ipv4/tcp_minisocks.c and net/unix/af_unix.c), so none is missed.
-#[cfg(unix)]
-fn has_pending(socket: &ListenSocket) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-    let mut sockets = [PollFd::new(socket, PollFlags::IN)];
-    // If the poll fails, the accept decides.
-    poll(&mut sockets, Some(&Timespec::default())).map_or(true, |found| found > 0)
-}
-
-#[cfg(not(unix))]
-fn has_pending(_: &ListenSocket) -> bool {
-    true
 }
 
 /// Whether an accept failed because of that connection, so that the next may succeed.

@@ -17,4 +17,5 @@ pub use listener::{
 pub(crate) use listener::{EXHAUSTED_PAUSE, is_exhausted};
 pub use outgoing::Outgoing;
 pub use socket::{Arrived, LINGER_TIME, Linger, Lingered, Socket};
+pub(crate) use stream::ListenSocket;
 pub use stream::{Credentials, Peer, Stream};

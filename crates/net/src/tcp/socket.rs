@@ -248,9 +248,7 @@ impl Socket {
     ///
     /// On systems other than Unix, and on a Unix socket, the connection is closed without a reset.
     pub fn reset(self) {
-        // If the option cannot be set, the connection is closed all the same.
-        #[cfg(unix)]
-        let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
+        self.stream.set_reset_on_close();
     }
 
     /// Whether the connection is established.

@@ -12,6 +12,7 @@ mod metrics;
 mod pace;
 mod proxy;
 mod reading;
+mod simulated;
 mod slow_readers;
 mod streaming;
 mod tcp;
