@@ -5,7 +5,7 @@
 
 use std::{
     sync::OnceLock,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Nanoseconds since the first call in this process, on a monotonic clock.
@@ -44,27 +44,6 @@ pub fn coarse_ns() -> u64 {
 #[must_use]
 pub fn coarse_resolution_ns() -> u64 {
     platform::coarse_resolution_ns()
-}
-
-/// Nanoseconds since 1970 by the clock of the time of day, which may be set and may go back. 0 before 1970.
-///
-/// A virtual clock begins in 2025; its skew can be set.
-#[must_use]
-pub fn wall_ns() -> u64 {
-    #[cfg(feature = "simulated")]
-    if let Some(now) = VIRTUAL.get() {
-        let wall_ns = VIRTUAL_BEGIN_NS.saturating_add(now.ns);
-        return wall_ns.saturating_add_signed(now.wall_skew_ns);
-    }
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    // 2^64 ns after 1970 is the year 2554.
-    now.unwrap_or_default().as_nanos() as u64
-}
-
-/// As [`wall_ns`].
-#[must_use]
-pub fn wall() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_nanos(wall_ns())
 }
 
 #[cfg(target_os = "linux")]
@@ -119,6 +98,19 @@ pub fn now() -> Instant {
     to_instant(now_ns())
 }
 
+/// The time since 1970, by the clock of the time of day, which may be set and may go back; 0 before 1970. A virtual clock
+/// begins on 1 January 2025, and its skew can be set.
+#[must_use]
+pub fn since_1970() -> Duration {
+    #[cfg(feature = "simulated")]
+    if let Some(now) = VIRTUAL.get() {
+        let time_ns = VIRTUAL_BEGIN_NS.saturating_add(now.ns - 1);
+        return Duration::from_nanos(time_ns.saturating_add_signed(now.skew_ns));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
+}
+
 /// The [`Instant`] of a time of [`now_ns`]. The inverse of [`from_instant`].
 #[must_use]
 pub fn to_instant(time_ns: u64) -> Instant {
@@ -140,7 +132,7 @@ struct VirtualTime {
     ns: u64,
     /// When the clock was installed.
     zero: Instant,
-    wall_skew_ns: i64,
+    skew_ns: i64,
 }
 
 /// The time of day at which a virtual clock begins: 2025-01-01.
@@ -162,18 +154,15 @@ pub fn install_virtual() -> bool {
     VIRTUAL.set(Some(VirtualTime {
         ns: 1,
         zero: Instant::now(),
-        wall_skew_ns: 0,
+        skew_ns: 0,
     }));
     true
 }
 
 /// Sets how far the time of day is wrong from here on; nothing without a virtual clock.
 #[cfg(feature = "simulated")]
-pub fn set_wall_skew_ns(wall_skew_ns: i64) {
-    VIRTUAL.set(VIRTUAL.get().map(|now| VirtualTime {
-        wall_skew_ns,
-        ..now
-    }));
+pub fn set_skew_ns(skew_ns: i64) {
+    VIRTUAL.set(VIRTUAL.get().map(|now| VirtualTime { skew_ns, ..now }));
 }
 
 /// Moves the calling thread's virtual clock.
@@ -225,6 +214,8 @@ mod tests {
         assert_eq!(now_ns(), 1);
         set_virtual_ns(1 + a_year_ns);
         assert_eq!(now() - before, Duration::from_nanos(a_year_ns));
+        let begin = Duration::from_nanos(VIRTUAL_BEGIN_NS);
+        assert_eq!(since_1970(), begin + (now() - before));
         assert_eq!(from_instant(now()), now_ns());
         let elsewhere_ns = std::thread::spawn(now_ns).join().expect("no panic");
         assert!(elsewhere_ns < a_year_ns);

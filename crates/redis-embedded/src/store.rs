@@ -5,12 +5,12 @@
 
 use std::{
     sync::{Arc, atomic::AtomicUsize},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use freeboard_actor::{Actor, Context};
 use freeboard_cache::native::NativeScript;
-use freeboard_meter::Counter;
+use freeboard_meter::{Counter, clock};
 use parking_lot::Mutex;
 
 use crate::{keyspace::Keyspace, options::EmbeddedOptions, subscribers::Subscribers};
@@ -110,13 +110,7 @@ impl Actor for Sweeper {
     }
 }
 
-/// The time since 1970.
-pub(crate) fn now() -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default()
-}
-
 /// The time since 1970, in ms.
 pub(crate) fn now_ms() -> u64 {
-    u64::try_from(now().as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(clock::since_1970().as_millis()).unwrap_or(u64::MAX)
 }

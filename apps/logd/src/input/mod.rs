@@ -31,11 +31,10 @@ use std::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
-use freeboard::flow::ReservoirBound;
+use freeboard::{flow::ReservoirBound, meter::clock};
 
 use crate::{
     batch::{Batch, BatchBuilder, Done, Line, Marks},
@@ -52,8 +51,7 @@ use crate::{
 /// The time now, in nanoseconds since 1970.
 #[must_use]
 pub fn received_now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |since| since.as_nanos() as u64)
+    clock::since_1970().as_nanos() as u64
 }
 
 /// The result of [`Intake::feed`].

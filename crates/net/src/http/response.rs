@@ -1,11 +1,9 @@
 //! Writes responses as bytes.
 
-use std::{
-    cell::RefCell,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{cell::RefCell, time::UNIX_EPOCH};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use freeboard_meter::clock;
 use http::{
     HeaderMap, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING},
@@ -146,14 +144,12 @@ fn write_date(to: &mut BytesMut) {
     thread_local! {
         static LINE: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
     }
-    let now = SystemTime::now();
-    let second = now
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs());
+    let now = clock::since_1970();
+    let second = now.as_secs();
     LINE.with_borrow_mut(|(made, line)| {
         if *made != second || line.is_empty() {
             *made = second;
-            *line = format!("date: {}\r\n", httpdate::fmt_http_date(now));
+            *line = format!("date: {}\r\n", httpdate::fmt_http_date(UNIX_EPOCH + now));
         }
         to.put_slice(line.as_bytes());
     });

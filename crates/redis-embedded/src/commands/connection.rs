@@ -1,10 +1,12 @@
 //! Commands about the connection and the server.
 
+use freeboard_meter::clock;
+
 use crate::{
     arguments::integer,
     command::{Call, CommandResult, Refusal, is_only_listening},
     output::Protocol,
-    store::{Common, now},
+    store::Common,
 };
 
 /// The only user.
@@ -171,7 +173,7 @@ pub(super) fn flush(call: &mut Call<'_>) -> CommandResult {
 }
 
 pub(super) fn time(call: &mut Call<'_>) -> CommandResult {
-    let now = now();
+    let now = clock::since_1970();
     call.output.array(2);
     call.output.bulk(now.as_secs().to_string().as_bytes());
     call.output.bulk(now.subsec_micros().to_string().as_bytes());
