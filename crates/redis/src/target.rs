@@ -6,7 +6,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use freeboard_actor::Recipient;
+use freeboard_actor::{Recipient, run_simulation};
+use freeboard_meter::now_ns;
 
 use crate::{
     cluster::{core::Core, request},
@@ -14,6 +15,7 @@ use crate::{
     error::RedisError,
     in_flight::Awaits,
     metrics::RedisSnapshot,
+    options::nanos,
     pool::{Deadline, Pool, Subscription},
     reply::Reply,
     subscribers::PubSub,
@@ -37,10 +39,19 @@ pub(crate) enum Servers {
 
 impl Target {
     pub(crate) fn wait_up(&self, timeout: Duration) -> Result<(), RedisError> {
-        let until = Instant::now() + timeout.min(WAIT_MAX);
-        match &self.servers {
+        let wait = |until| match &self.servers {
             Servers::One(pool) => pool.wait_up(until),
             Servers::Cluster(core) => core.wait_up(until),
+        };
+        let timeout = timeout.min(WAIT_MAX);
+        let deadline_ns = now_ns().saturating_add(nanos(timeout));
+        let is_decided = || match wait(Instant::now()) {
+            Err(RedisError::Down(reason)) => reason.is_refusal(),
+            Ok(()) | Err(_) => true,
+        };
+        match run_simulation(deadline_ns, is_decided) {
+            true => wait(Instant::now()),
+            false => wait(Instant::now() + timeout),
         }
     }
 

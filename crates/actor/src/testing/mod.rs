@@ -89,7 +89,7 @@ use crate::{
 pub use faults::Faults;
 pub(crate) use faults::before_handler;
 use kit::Active;
-pub(crate) use kit::Kit;
+pub(crate) use kit::{Kit, active};
 pub use probe::{PROBE_TIMEOUT, Probe, ProbeActor};
 
 /// Steps that one blocking call, [`TestSystem::run_until_idle`] or [`TestSystem::advance`] may take.

@@ -87,9 +87,11 @@ impl Sockets {
     }
 
     pub(super) fn wake(&self) {
-        if let Self::Kernel { waker, .. } = self {
+        match self {
             // It fails only when its counter is full, and then a wake is already pending.
-            let _ = waker.wake();
+            Self::Kernel { waker, .. } => drop(waker.wake()),
+            #[cfg(feature = "simulated")]
+            Self::Simulated(_) => {}
         }
     }
 }
@@ -165,16 +167,6 @@ impl Poller {
             Sockets::Kernel { .. } => UdpSocket::bind((address, 0)).is_ok(),
             #[cfg(feature = "simulated")]
             Sockets::Simulated(watcher) => watcher.is_local(address),
-        }
-    }
-
-    /// Runs the simulation until `is_ready` or the deadline. Does nothing with a poller of the kernel: other threads
-    /// make progress there.
-    pub(crate) fn run_simulation(&self, deadline_ns: u64, is_ready: impl FnMut() -> bool) {
-        match self.sockets() {
-            Sockets::Kernel { .. } => {}
-            #[cfg(feature = "simulated")]
-            Sockets::Simulated(watcher) => watcher.run(deadline_ns, is_ready),
         }
     }
 }

@@ -82,7 +82,6 @@ pub(super) struct State {
 }
 
 struct Shared {
-    executor: Executor,
     state: Mutex<State>,
 }
 
@@ -114,7 +113,6 @@ impl Network {
     #[must_use]
     pub fn new(executor: &Executor, settings: NetworkSettings) -> Self {
         Self(Arc::new_cyclic(|network| Shared {
-            executor: executor.clone(),
             state: Mutex::new(State {
                 network: network.clone(),
                 executor: executor.clone(),
@@ -134,10 +132,6 @@ impl Network {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn executor(&self) -> &Executor {
-        &self.0.executor
     }
 
     /// The host with this address, which starts if it is new or has crashed.

@@ -136,12 +136,6 @@ impl Watcher {
     pub(crate) fn is_local(&self, address: IpAddr) -> bool {
         super::network::is_own(address, self.host.ip)
     }
-
-    /// Runs steps of the executor until `is_ready` or the deadline.
-    pub(crate) fn run(&self, deadline_ns: u64, is_ready: impl FnMut() -> bool) {
-        // Whatever the reason for its end, the caller checks the condition.
-        let _ = self.host.network.executor().block(deadline_ns, is_ready);
-    }
 }
 
 impl State {

@@ -9,7 +9,9 @@ use std::{
 };
 
 use crate::poller::{Poller, Registration, mio::Interest};
-use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
+use freeboard_actor::{
+    Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System, run_simulation,
+};
 use freeboard_flow::LaneConfig;
 use freeboard_meter::{Counter, Exposition, clock, metrics};
 
@@ -99,7 +101,6 @@ type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), Spaw
 pub struct Listener<A = SocketAddr> {
     actor: ActorRef<ListenerActor>,
     shared: Arc<ListenerShared>,
-    poller: Poller,
     address: A,
 }
 
@@ -164,7 +165,7 @@ impl Listener<std::path::PathBuf> {
 
 impl<A> Listener<A> {
     fn spawn(system: &System, actor: ListenerActor, address: A) -> io::Result<Self> {
-        let (shared, poller) = (actor.shared.clone(), actor.poller.clone());
+        let shared = actor.shared.clone();
         let options = SpawnOptions::new().lane(LaneConfig::bounded(64));
         let actor = system
             .spawn_once(options, actor)
@@ -172,7 +173,6 @@ impl<A> Listener<A> {
         Ok(Self {
             actor,
             shared,
-            poller,
             address,
         })
     }
@@ -194,8 +194,7 @@ impl<A> Listener<A> {
         }
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
-        let is_empty = || self.shared.lock().is_empty();
-        self.poller.run_simulation(deadline_ns, is_empty);
+        run_simulation(deadline_ns, || self.shared.lock().is_empty());
         self.shared.wait_until_empty(deadline_ns)
     }
 }
