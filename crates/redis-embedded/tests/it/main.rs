@@ -4,3 +4,4 @@ mod attacks;
 mod common;
 mod contract;
 mod limits;
+mod simulated;
