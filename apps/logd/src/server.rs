@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard::{ActorRef, DamGauge, SpawnError, SpawnOptions, System, net::poller::Poller};
+use freeboard::{
+    ActorRef, DamGauge, SpawnError, SpawnOptions, System, meter::clock, net::poller::Poller,
+};
 
 use crate::{
     config::Config,
@@ -234,7 +236,7 @@ impl Server {
             match Input::open(system, poller, &self.handle, &config) {
                 Ok(input) => opened.push((config, Arc::new(input))),
                 Err(error) => {
-                    close(&opened, Instant::now() + Duration::from_secs(1));
+                    close(&opened, clock::now() + Duration::from_secs(1));
                     return Err(error);
                 }
             }
@@ -310,7 +312,7 @@ impl Server {
         }
         inputs.extend(opened);
         *self.lock_inputs() = inputs;
-        let inputs_cut = close(&current, Instant::now() + CLOSE_TIME);
+        let inputs_cut = close(&current, clock::now() + CLOSE_TIME);
         Ok(Reloaded {
             restarts,
             inputs_cut,
@@ -403,7 +405,7 @@ impl Server {
     pub fn stop(&self, timeout: Duration) -> StopReport {
         let mut has_stopped = self.lock_lifecycle();
         *has_stopped = true;
-        let deadline = Instant::now() + timeout;
+        let deadline = clock::now() + timeout;
         // Clients that go on sending leave time for the lines of all.
         let inputs_deadline = deadline - timeout / 2;
         let inputs_cut = close(&self.lock_inputs().clone(), inputs_deadline);

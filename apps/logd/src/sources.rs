@@ -1,7 +1,7 @@
 //! The sources of a server: those that are open, those that have closed with lines in memory, and the sums of the others.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{
         Arc,
         Condvar,
@@ -13,6 +13,8 @@ use std::{
     },
     time::Instant,
 };
+
+use freeboard::{meter::clock, run_simulation};
 
 use crate::{
     batch::Format,
@@ -73,7 +75,7 @@ struct Open {
 #[derive(Debug, Default)]
 struct State {
     opened: u64,
-    open: HashMap<u64, Open>,
+    open: BTreeMap<u64, Open>,
     /// Closed, and to be reported once more. Each holds lines, or has shed some since the last report.
     closed: Vec<Arc<Source>>,
     /// Of sources that are in neither.
@@ -192,11 +194,15 @@ impl Sources {
 
     /// Waits until no source is open but those that may be cut off; how many others are at the deadline.
     pub(crate) fn wait_until_closed(&self, deadline: Instant) -> usize {
+        let count = |state: &State| {
+            let open = state.open.values();
+            open.filter(|source| !source.may_be_cut).count()
+        };
+        run_simulation(clock::from_instant(deadline), || count(&self.lock()) == 0);
         let mut state = self.lock();
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let open = state.open.values();
-            let open = open.filter(|source| !source.may_be_cut).count();
+            let left = deadline.saturating_duration_since(clock::now());
+            let open = count(&state);
             if open == 0 || left.is_zero() {
                 return open;
             }

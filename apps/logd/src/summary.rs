@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard::{Actor, Context, Handler};
+use freeboard::{Actor, Context, Handler, meter::clock};
 
 use crate::{
     config::Config,
@@ -46,7 +46,7 @@ impl Reporter {
     pub(crate) fn new(server: &ServerHandle) -> Self {
         Self {
             own: OpenSource::new(server, NAME),
-            summarised_at: Instant::now(),
+            summarised_at: clock::now(),
         }
     }
 
@@ -69,8 +69,8 @@ impl Reporter {
 
     fn look(&mut self, cx: &mut Context<Self>) {
         let has_more = self.write_repeats();
-        if self.summarised_at.elapsed() >= self.own.server().config().summary_interval {
-            self.summarised_at = Instant::now();
+        if clock::now() - self.summarised_at >= self.own.server().config().summary_interval {
+            self.summarised_at = clock::now();
             self.write_summary();
         }
         self.own.server().sources().prune();

@@ -10,7 +10,7 @@ use std::{
 
 use freeboard::{
     ActorRef, SpawnError, System,
-    meter::Exposition,
+    meter::{Exposition, clock},
     net::{
         UnixBindError, UnixOptions,
         datagram::{DatagramSnapshot, DatagramSocket},
@@ -328,7 +328,7 @@ impl Input {
     /// Waits until everything that has arrived is with the dams. HTTP requests get their answers first. Returns the
     /// number of datagram sockets that were cut off at the deadline; connections go on, and their sources stay open.
     pub(crate) fn stop(&self, deadline: Instant) -> usize {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(clock::now());
         match &self.0 {
             Open::Udp(socket, owner) => return stop_datagrams(socket, owner, deadline),
             Open::UnixDatagram(socket, owner) => return stop_datagrams(socket, owner, deadline),

@@ -15,5 +15,6 @@ mod queues;
 mod relays;
 mod reload;
 mod settings;
+mod simulated;
 mod sinks;
 mod stream;
