@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Wake, Waker},
+    time::Duration,
 };
 
 use freeboard::{Actor, ActorRef, Handler, System};
@@ -36,11 +37,17 @@ impl Wake for WakeActor {
     }
 }
 
+/// A sink that waits is called again after this time. What it waits for may have failed meanwhile, such as a disk that is
+/// full now, and then it says so.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Gives its sink one batch at a time.
 pub(crate) struct SinkActor {
     driver: Driver,
     current: Option<Arc<Batch>>,
     is_backing_off: bool,
+    /// Whether a timer runs that calls a sink again that waits.
+    is_looking: bool,
     wake: Option<(Arc<WakeActor>, Waker)>,
 }
 
@@ -92,6 +99,7 @@ impl SinkActor {
             driver,
             current: None,
             is_backing_off: false,
+            is_looking: false,
             wake: None,
         };
         Ok(RunningSink {
@@ -114,6 +122,11 @@ impl SinkActor {
         self.run(cx);
     }
 
+    fn look(&mut self, cx: &mut freeboard::Context<Self>) {
+        self.is_looking = false;
+        self.run(cx);
+    }
+
     /// Calls the sink with the current batch and then, if no further one waits, for its other work.
     fn run(&mut self, cx: &mut freeboard::Context<Self>) {
         let mut is_unfinished = true;
@@ -121,7 +134,12 @@ impl SinkActor {
         while !self.is_backing_off {
             let called = self.driver.call(self.current.as_ref(), waker);
             match called {
-                Called::Pending => break,
+                Called::Pending => {
+                    if !self.is_looking {
+                        self.is_looking = cx.wake_after(LOOK_AGAIN, Self::look).is_ok();
+                    }
+                    break;
+                }
                 Called::Retry(delay) => {
                     self.is_backing_off = true;
                     if let Err(error) = cx.wake_after(delay, Self::retry) {

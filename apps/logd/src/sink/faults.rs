@@ -17,11 +17,11 @@ use freeboard::stream::{
     ReaderOptions, StreamOptions,
     storage::simulated::{Fault, SimulatedDisk, SimulatedSettings},
 };
-use freeboard_test_servers::LONG;
+use freeboard_test_servers::{LONG, eventually};
 
 use super::{FileSinkConfig, Rotation, Sink, SinkConfig, SinkError, SinkGauge, stream::StreamSink};
 use crate::{
-    batch::{BatchBuilder, Format, Line, Marks},
+    batch::{Batch, BatchBuilder, Format, Line, Marks},
     priority::{Group, Priority},
     record::LogRecord,
     source::{Source, SourceBound},
@@ -108,6 +108,32 @@ fn text(number: usize) -> String {
     format!("line {number} {}", "x".repeat(20_000))
 }
 
+/// A batch of one line, which is added to `acknowledged` when it is durable.
+fn batch(number: usize, acknowledged: &Arc<Mutex<Vec<String>>>) -> Arc<Batch> {
+    let text = text(number);
+    let mut builder = BatchBuilder::new(Group::Normal);
+    builder.push(Line {
+        at: 0,
+        bytes: text.len() as u32,
+        host_at: 0,
+        host_bytes: 0,
+        priority: Priority::DEFAULT,
+        format: Format::Plain,
+        marks: Marks::none(),
+    });
+    let (acknowledged, bytes) = (acknowledged.clone(), Bytes::from(text.clone()));
+    let done = move |is_durable: bool| {
+        if is_durable {
+            acknowledged.lock().expect("it is whole").push(text);
+        }
+    };
+    let source = Source::new("test", SourceBound::NONE);
+    let batch = builder.build(&source, 1, &bytes, Some(Box::new(done)));
+    let batch = batch.expect("it has a line");
+    assert!(batch.claim(1));
+    batch
+}
+
 /// Gives a sink all lines, and closes it. Returns those that it has acknowledged.
 fn run(config: SinkConfig) -> Vec<String> {
     let acknowledged = Arc::new(Mutex::new(Vec::new()));
@@ -116,28 +142,8 @@ fn run(config: SinkConfig) -> Vec<String> {
         gauge: SinkGauge::named("test"),
         sink: None,
     };
-    let source = Source::new("test", SourceBound::NONE);
-    let mut builder = BatchBuilder::new(Group::Normal);
     for number in 0..LINES {
-        let text = text(number);
-        builder.push(Line {
-            at: 0,
-            bytes: text.len() as u32,
-            host_at: 0,
-            host_bytes: 0,
-            priority: Priority::DEFAULT,
-            format: Format::Plain,
-            marks: Marks::none(),
-        });
-        let (acknowledged, bytes) = (acknowledged.clone(), Bytes::from(text.clone()));
-        let done = move |is_durable: bool| {
-            if is_durable {
-                acknowledged.lock().expect("it is whole").push(text);
-            }
-        };
-        let batch = builder.build(&source, 1, &bytes, Some(Box::new(done)));
-        let batch = batch.expect("it has a line");
-        assert!(batch.claim(1));
+        let batch = batch(number, &acknowledged);
         sink.call(|sink, task| sink.poll_write(&batch, task));
         batch.note_taken();
         drop(batch);
@@ -222,4 +228,40 @@ fn each_call_of_a_stream_fails() {
             }
         }
     }
+}
+
+#[test]
+fn a_full_disk_is_told_while_a_line_waits_for_it() {
+    let disk = SimulatedDisk::new(SimulatedSettings::default());
+    let options = StreamOptions::new().segment_bytes(64 << 10);
+    let gauge = SinkGauge::named("stream");
+    let mut sink =
+        StreamSink::over(options.open_on(Arc::new(disk.clone())), &gauge).expect("an empty disk");
+    let acknowledged = Arc::new(Mutex::new(Vec::new()));
+    let idle_until = |sink: &mut StreamSink, is_full: bool| {
+        eventually("it tells, or has all", || {
+            let task = &mut Context::from_waker(Waker::noop());
+            match sink.poll_idle(task) {
+                Poll::Pending => false,
+                Poll::Ready(Ok(())) => !is_full,
+                Poll::Ready(Err(SinkError::Busy(text))) => {
+                    assert!(text.contains("full"), "{text}");
+                    is_full
+                }
+                Poll::Ready(Err(error)) => panic!("{error}"),
+            }
+        });
+    };
+    disk.set_capacity(Some(1));
+    for number in 0..8 {
+        let batch = batch(number, &acknowledged);
+        let task = &mut Context::from_waker(Waker::noop());
+        if sink.poll_write(&batch, task).is_ready() {
+            batch.note_taken();
+        }
+    }
+    idle_until(&mut sink, true);
+    disk.set_capacity(None);
+    idle_until(&mut sink, false);
+    assert!(!acknowledged.lock().expect("it is whole").is_empty());
 }

@@ -322,7 +322,13 @@ impl Sink for StreamSink {
             self.requested_at_ns = now;
             self.stream.request_write();
         }
-        self.poll_settled(task).map(Ok)
+        if self.poll_settled(task).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.stream.is_disk_full() {
+            return Poll::Ready(Err(self.failed(AppendError::DiskFull)));
+        }
+        Poll::Pending
     }
 
     fn close(mut self: Box<Self>) -> Result<(), SinkError> {

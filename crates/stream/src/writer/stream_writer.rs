@@ -404,6 +404,13 @@ impl StreamWriter {
         shared.storage.check_lock()
     }
 
+    /// Whether the writer waits for space on the disk. Records that were accepted before wait with it; it goes on by itself
+    /// when there is space.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        self.shared().is_disk_full()
+    }
+
     /// When a record counts as durable.
     #[must_use]
     pub fn sync_mode(&self) -> SyncMode {
