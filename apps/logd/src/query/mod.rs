@@ -177,8 +177,12 @@ impl Query {
     }
 
     fn is_stream(&self) -> Result<bool, QueryError> {
-        if !self.path.metadata().map_err(self.io())?.is_dir() {
-            return Ok(false);
+        match self.path.metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Ok(false),
+            // Between two files of a rotation there is none with this name.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(self.io()(error)),
         }
         for entry in self.path.read_dir().map_err(self.io())? {
             let name = entry.map_err(self.io())?.file_name();
