@@ -46,8 +46,8 @@ fn an_archiver_that_is_killed_is_continued_by_the_next() {
     }
 }
 
-/// An archiver is killed when so many of eight parts are there and noted, and the next one sends only the rest. False if
-/// the segment was sent before the kill, as happens on a busy machine.
+/// Kills an archiver when the archive has `parts` of eight parts, all of them noted. The next archiver must send only the
+/// rest. Returns `false` if the whole segment was sent before the kill, as happens on a busy machine.
 fn check_killed_after(parts: usize) -> bool {
     let room = Room::new();
     let line = [vec![b'x'; 9_999], vec![b'\n']].concat();

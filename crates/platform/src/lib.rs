@@ -3,9 +3,8 @@
 //!
 //! Without the feature `simulated`, [`thread`] and [`sync`] are the standard library's types under other names, and
 //! [`clock`] reads the operating system's clock. With the feature, a thread of the operating system may run a
-//! `simulation::Simulation`. Then the threads that its code starts are the simulation's: one of them runs
-//! at a time, it runs until it waits, and the simulation chooses the next one. Threads outside of a simulation see no
-//! difference.
+//! `simulation::Simulation`. Then the threads that its code starts are the simulation's. One of them runs at a time, until
+//! it waits; the simulation chooses the next one. Threads outside of a simulation see no difference.
 //!
 //! - [`clock`]: monotonic time and the time of day.
 //! - [`thread`]: start, park, sleep, join.

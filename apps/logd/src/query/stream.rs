@@ -170,7 +170,7 @@ fn skip(
     while let Err(error) = reader.skip_damage() {
         is_wanted = output.damage(&error.to_string())?;
         match error {
-            // It may be temporary. To pass over the segment that is being written would hide what comes.
+            // The error may be temporary. Skipping the active segment would hide its later records.
             ReadError::Io { .. } if query.follow => {
                 thread::sleep(WAIT);
                 break;

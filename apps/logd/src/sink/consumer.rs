@@ -177,7 +177,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Fails if the stream is down, or its directory is gone: its records will not become durable.
+    /// Fails if the stream is down or its directory was removed. Its records do not become durable then.
     pub(super) fn check(&self) -> std::io::Result<()> {
         self.stream.check()
     }

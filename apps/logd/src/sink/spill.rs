@@ -345,7 +345,7 @@ impl Shared {
                             return Work::Idle;
                         }
                         gauge.fail(&error);
-                        // The queue checks its spool, and opens it again if it is gone.
+                        // The queue checks its spool, and opens it again if it was removed.
                         self.gauge.wake();
                         Some(READ_PAUSE)
                     }

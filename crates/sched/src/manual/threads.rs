@@ -77,8 +77,8 @@ impl Drop for Stack {
             let _ = self.coroutine.resume(None);
         }
         if !self.coroutine.done() {
-            // SAFETY: nothing refers to values of the stack. Other jobs cannot borrow from it, because jobs are 'static;
-            // the list of conditions is the executor's, which is gone or has forgotten this thread.
+            // SAFETY: nothing refers to values of the stack. Other jobs cannot borrow from it, because jobs are 'static.
+            // Conditions point to it, but they are dropped with the executor and are not called again.
             unsafe { self.coroutine.force_reset() };
         }
     }
@@ -119,7 +119,7 @@ pub(super) struct Threads {
 }
 
 // SAFETY: an executor uses its stacks only on the thread that made it: `Executor::check_thread` fails on others. Its drop
-// on another thread only frees the memory of stacks without a job, and leaks the values of the others.
+// on another thread ends the loops of stacks without a job, which call nothing, and leaks the values of the others.
 unsafe impl Send for Threads {}
 
 impl Threads {
@@ -379,7 +379,7 @@ impl Simulation for Executor {
         if number != ROOT {
             self.suspend();
         } else if !self.step() {
-            // Whoever must run before the root goes on waits for time to pass.
+            // Nothing can run at the present time, so the clock moves to the next timer.
             if let Some(next_ns) = self.next_timer_ns() {
                 clock::set_virtual_ns(next_ns.max(clock::now_ns()));
             }

@@ -202,7 +202,7 @@ impl State {
         self.note(|| format!("{name} {what}"));
     }
 
-    /// Puts a packet on its way to the other side.
+    /// Sends a packet to the other side.
     fn transmit(&mut self, from: SideOf, packet: Packet) {
         let other = self.side(from.other()).map(|side| side.host);
         let (Some(side), Some(to)) = (self.side(from), other) else {
@@ -497,7 +497,7 @@ impl State {
         self.remove_if_over(of.connection);
     }
 
-    /// Puts as much on its way as the window allows.
+    /// Sends as much as the window allows.
     fn pump(&mut self, from: SideOf) {
         loop {
             let (window, largest) = (
