@@ -343,6 +343,23 @@ fn a_stop_waits_until_the_dams_have_all_datagrams() {
 }
 
 #[test]
+fn a_client_that_never_stops_sending_does_not_spoil_a_stop() {
+    let sink = TestSink::default();
+    let rig = Rig::start(Config::new(vec![sink.config()]));
+    let mut client = rig.connect();
+    let sending = std::thread::spawn(move || while client.write_all(b"a line\n").is_ok() {});
+    rig.wait_accepted(1);
+    let server = rig.server.clone();
+    assert!(rig.stop().is_clean());
+    sending.join().expect("it is cut off");
+    let totals = server.totals();
+    let whole = sink.texts().iter().filter(|text| *text == "a line").count() as u64;
+    // The end may be within a line.
+    assert!((whole..=whole + 1).contains(&totals.taken), "{totals:?}");
+    assert_eq!((totals.accepted, totals.held), (totals.taken, 0));
+}
+
+#[test]
 fn a_live_socket_is_an_error_and_names_its_path() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");

@@ -86,12 +86,17 @@ impl SimulatedStream {
         self.call(State::is_connected)
     }
 
+    /// The bytes that have arrived and are not read.
+    pub(crate) fn unread_bytes(&self) -> io::Result<usize> {
+        self.call(|state, side| Ok(state.unread(side)))
+    }
+
     /// Its readiness at present, and the bytes that can be read.
     #[cfg(all(test, target_os = "linux", not(loom)))]
     pub(super) fn readiness(&self) -> (crate::poller::Ready, usize) {
-        let found = self.call(|state, side| Ok((state.readiness(self.0.key), state.unread(side))));
-        let (bits, unread) = found.unwrap_or_default();
-        (crate::poller::Ready::from_bits(bits), unread)
+        let bits = self.call(|state, _| Ok(state.readiness(self.0.key)));
+        let bits = crate::poller::Ready::from_bits(bits.unwrap_or_default());
+        (bits, self.unread_bytes().unwrap_or_default())
     }
 
     pub(crate) fn set_reset_on_close(&self) {

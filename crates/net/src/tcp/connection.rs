@@ -54,9 +54,9 @@ const WRITE_LANE: usize = 0;
 /// The bound of the control lane, which is never paused.
 const CONTROL_BOUND: usize = 64;
 
-/// The most bytes that a connection reads while its listener drains: more than a socket's buffer holds, so that only a peer
-/// that goes on sending is cut off.
-pub const DRAIN_BYTES_MAX: usize = 16 << 20;
+/// So long after its listener began to drain, a connection reads only the bytes that have arrived by then, and closes: a
+/// peer that never stops sending would keep it open for ever.
+pub const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// While its listener drains, a connection that still reads closes after so long without a byte: what a peer has sent
 /// arrives as the window opens.
@@ -77,7 +77,8 @@ pub struct ConnectionOptions {
     /// never. While nothing is queued and the owner grants no credit, the peer is not idle: nobody reads it.
     pub idle_time: Option<Duration>,
     /// When its listener drains, the connection first reads what the peer has sent, under credit: until the peer ends,
-    /// nothing comes for [`DRAIN_QUIET`], or [`DRAIN_BYTES_MAX`] were read; default no. For protocols whose peers learn of nothing that was not read.
+    /// nothing comes for [`DRAIN_QUIET`], or everything is read that has arrived within [`DRAIN_TIME`]; default no. For
+    /// protocols whose peers learn of nothing that was not read.
     pub reads_on_drain: bool,
     /// The lane of writes; default 64 messages, whose senders wait when it is full.
     pub lane: LaneConfig,
@@ -162,7 +163,8 @@ pub struct Connection {
     has_told_end: bool,
     /// Whether bytes moved since the deadline was set.
     has_moved: bool,
-    /// Bytes that may still be read before the connection closes; `None`: its listener does not drain.
+    /// Bytes that may still be read before the connection closes: unlimited until [`DRAIN_TIME`] is over. `None`: its
+    /// listener does not drain.
     drain_bytes: Option<usize>,
     /// What was left of them when the timer of [`DRAIN_QUIET`] was set.
     quiet_since: Option<usize>,
@@ -395,6 +397,14 @@ impl Connection {
         cx.waker_fn(Self::end)();
     }
 
+    /// [`DRAIN_TIME`] is over.
+    fn limit_drain(&mut self, cx: &mut Context<Self>) {
+        if let (Some(socket), Some(left)) = (&self.socket, &mut self.drain_bytes) {
+            *left = socket.unread_bytes();
+            self.run(cx);
+        }
+    }
+
     /// [`DRAIN_QUIET`] has passed since the timer was set.
     fn quiet(&mut self, cx: &mut Context<Self>) {
         // Without credit nobody has listened.
@@ -482,10 +492,13 @@ impl Actor for Connection {
                     if connection.is_closing || connection.drain_bytes.is_some() {
                         return;
                     }
-                    connection.drain_bytes = Some(DRAIN_BYTES_MAX);
+                    connection.drain_bytes = Some(usize::MAX);
                     if let Some(socket) = &mut connection.socket {
                         // Bytes whose event has not come yet count too.
                         socket.assume_readable();
+                    }
+                    if cx.wake_after(DRAIN_TIME, Self::limit_drain).is_err() {
+                        return connection.limit_drain(cx);
                     }
                     connection.run(cx);
                 } else {

@@ -7,8 +7,8 @@ mod socket;
 mod stream;
 
 pub use connection::{
-    Close, Connection, ConnectionEvent, ConnectionOptions, DRAIN_BYTES_MAX, DRAIN_QUIET, End,
-    Event, ReadCredit, Write,
+    Close, Connection, ConnectionEvent, ConnectionOptions, DRAIN_QUIET, DRAIN_TIME, End, Event,
+    ReadCredit, Write,
 };
 pub use listener::{
     Accepted, BindError, ConnectionGuard, Drain, Listener, ListenerActor, ListenerOptions,

@@ -160,6 +160,11 @@ impl Socket {
         self.is_readable && !self.is_ended
     }
 
+    /// The bytes that have arrived and are not read.
+    pub(super) fn unread_bytes(&self) -> usize {
+        self.stream.unread_bytes().unwrap_or(0)
+    }
+
     /// Whether the peer has ended its side.
     #[must_use]
     pub fn is_ended(&self) -> bool {

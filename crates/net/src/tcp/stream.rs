@@ -130,6 +130,21 @@ impl Stream {
         }
     }
 
+    /// The bytes that have arrived and are not read.
+    pub(super) fn unread_bytes(&self) -> io::Result<usize> {
+        match self {
+            #[cfg(unix)]
+            Self::Tcp(stream) => Ok(rustix::io::ioctl_fionread(stream)? as usize),
+            #[cfg(unix)]
+            Self::Unix(stream) => Ok(rustix::io::ioctl_fionread(stream)? as usize),
+            // A lower bound.
+            #[cfg(not(unix))]
+            Self::Tcp(stream) => stream.peek(&mut [0; 4096]),
+            #[cfg(feature = "simulated")]
+            Self::Simulated(stream) => stream.unread_bytes(),
+        }
+    }
+
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         each!(Self, self, stream => stream.shutdown(how))
     }

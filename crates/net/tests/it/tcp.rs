@@ -236,6 +236,33 @@ fn bytes_that_have_arrived_are_read_before_a_drain_closes() {
 }
 
 #[test]
+fn a_peer_that_never_stops_sending_does_not_hold_up_a_drain() {
+    let (system, poller) = system(Policy::EAGER);
+    let (sender, events) = mpsc::channel();
+    let owner = system.spawn(Owner(sender)).recipient();
+    let options = ConnectionOptions {
+        credit: u32::MAX,
+        reads_on_drain: true,
+        ..ConnectionOptions::default()
+    };
+    let watch = poller.clone();
+    let serve = move |accepted, cx: &mut Context<_>| {
+        Connection::spawn(accepted, &watch, options, owner.clone(), cx).map(drop)
+    };
+    let limits = ListenerOptions::default();
+    let listener = Listener::bind(&system, &poller, any(), limits, serve).unwrap();
+    let mut peer = connect(listener.address());
+    peer.write_all(b"first").unwrap();
+    let sending = std::thread::spawn(move || while peer.write_all(b"more").is_ok() {});
+    let received = || matches!(events.recv_timeout(LONG), Ok(Event::Received(_)));
+    eventually("it is read", received);
+    assert_eq!(listener.drain(LONG), 0);
+    sending.join().unwrap();
+    let last = events.iter().find(|it| matches!(it, Event::Closed(_)));
+    assert_eq!(last, Some(Event::Closed(None)));
+}
+
+#[test]
 fn every_pending_connection_is_accepted_at_once() {
     let (system, poller) = system(Policy::EAGER);
     let (sender, accepted) = mpsc::channel();

@@ -237,7 +237,6 @@ impl State {
         self.remove_if_over(of.connection);
     }
 
-    #[cfg(all(test, target_os = "linux", not(loom)))]
     pub(in crate::simulated) fn unread(&self, of: SideOf) -> usize {
         self.side(of).map_or(0, |side| side.received.len())
     }
