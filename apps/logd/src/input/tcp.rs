@@ -88,9 +88,9 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Turns the bytes of a connection into those that its source gets.
 pub(super) trait Layer: Send {
-    /// The bytes for the source, also if the peer broke the protocol behind them, which is counted: then the connection
-    /// closes after the answer. What the peer must get is appended to `answer`.
-    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> (Bytes, Result<(), BrokenLayer>);
+    /// The bytes for the source, also if the layer closes behind them: then the connection closes after the answer. What
+    /// the peer must get is appended to `answer`.
+    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> (Bytes, Result<(), LayerClosed>);
 
     /// The time after which [`Layer::is_late`] is called.
     fn deadline(&self) -> Duration;
@@ -99,8 +99,8 @@ pub(super) trait Layer: Send {
     fn is_late(&self) -> bool;
 }
 
-/// The peer broke the protocol of the layer.
-pub(super) struct BrokenLayer;
+/// The peer ended the layer, or broke its protocol, which is counted.
+pub(super) struct LayerClosed;
 
 /// Listens on an address.
 pub(super) fn listen(
@@ -192,7 +192,7 @@ impl StreamSource {
                     let _ = self.intake.feed(bytes, received_now_ns(), None);
                     return self.end(cx);
                 }
-                if let Err(BrokenLayer) = received {
+                if let Err(LayerClosed) = received {
                     let _ = connection.try_tell(Close);
                 }
                 bytes

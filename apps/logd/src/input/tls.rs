@@ -36,7 +36,7 @@ use crate::{
 
 use super::{
     InputError, received_now_ns,
-    tcp::{BrokenLayer, Layer},
+    tcp::{Layer, LayerClosed},
 };
 
 /// The shortest time between two lines about failures.
@@ -306,12 +306,18 @@ struct TlsLayer {
 }
 
 impl Layer for TlsLayer {
-    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> (Bytes, Result<(), BrokenLayer>) {
+    fn received(&mut self, bytes: Bytes, answer: &mut Vec<u8>) -> (Bytes, Result<(), LayerClosed>) {
         let mut text = BytesMut::new();
         let mut rest = &bytes[..];
         let mut result = Ok(());
+        let mut is_closed = false;
         while !rest.is_empty() && result.is_ok() && !self.is_broken.load(Ordering::Relaxed) {
-            result = self.advance(&mut rest, &mut text);
+            let advanced = self.advance(&mut rest, &mut text);
+            result = advanced.map(|has_ended| is_closed |= has_ended);
+        }
+        if is_closed {
+            // The peer tells an end from an attacker's cut by it (RFC 5425, 4.4).
+            self.connection.send_close_notify();
         }
         // Writing to a vector does not fail.
         while self.connection.wants_write() && self.connection.write_tls(answer).is_ok() {}
@@ -319,13 +325,14 @@ impl Layer for TlsLayer {
             self.fail(&error);
         }
         if self.is_broken.load(Ordering::Relaxed) {
-            return (text.freeze(), Err(BrokenLayer));
+            return (text.freeze(), Err(LayerClosed));
         }
         if !self.is_established && !self.connection.is_handshaking() {
             self.is_established = true;
             self.input.0.established.fetch_add(1, Ordering::Relaxed);
         }
-        (text.freeze(), Ok(()))
+        let is_open = if is_closed { Err(LayerClosed) } else { Ok(()) };
+        (text.freeze(), is_open)
     }
 
     fn deadline(&self) -> Duration {
@@ -343,8 +350,8 @@ impl Layer for TlsLayer {
 }
 
 impl TlsLayer {
-    /// Passes bytes to rustls until its buffer is full, and takes the plain text out.
-    fn advance(&mut self, rest: &mut &[u8], text: &mut BytesMut) -> Result<(), Error> {
+    /// Passes bytes to rustls until its buffer is full, and takes the plain text out. Whether the peer has ended its side.
+    fn advance(&mut self, rest: &mut &[u8], text: &mut BytesMut) -> Result<bool, Error> {
         // Reading from a slice does not fail. A full buffer is emptied below; then this is not the end.
         let read = self.connection.read_tls(rest).unwrap_or(usize::MAX);
         let processed = self.connection.process_new_packets();
@@ -360,7 +367,7 @@ impl TlsLayer {
         text.resize(before + plain, 0);
         let read = self.connection.reader().read(&mut text[before..]);
         text.truncate(before + read.unwrap_or(0));
-        processed.map(drop)
+        processed.map(|state| state.peer_has_closed())
     }
 
     fn fail(&self, error: &Error) {

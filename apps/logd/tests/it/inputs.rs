@@ -787,12 +787,13 @@ fn relayed_records_keep_source_priority_and_time() {
 
 #[cfg(feature = "tls")]
 mod tls {
-    use std::{fs, path::PathBuf, time::Duration};
+    use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
     use freeboard_logd::{TlsConfig, TlsSnapshot};
     use rcgen::{
         BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
     };
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
 
     use super::*;
 
@@ -908,6 +909,40 @@ mod tls {
             };
             sink.texts().iter().any(is_it)
         });
+        assert!(rig.stop().is_clean());
+    }
+
+    #[test]
+    fn the_end_of_a_client_is_answered() {
+        let authority = Authority::new();
+        let sink = TestSink::default();
+        let rig = start(
+            &sink,
+            InputConfig::Tls(config(authority.issue("server", 2_100))),
+        );
+        let mut roots = rustls::RootCertStore::empty();
+        let root = CertificateDer::from_pem_file(authority.root()).expect("a certificate");
+        roots.add(root).expect("a root");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        for version in rustls::ALL_VERSIONS {
+            let client = rustls::ClientConfig::builder_with_provider(provider.clone());
+            let client = client.with_protocol_versions(&[version]).expect("known");
+            let client = client.with_root_certificates(roots.clone());
+            let client = Arc::new(client.with_no_client_auth());
+            let name = "localhost".try_into().expect("a name");
+            let mut client = rustls::ClientConnection::new(client, name).expect("valid");
+            let mut socket = TcpStream::connect(address(&rig)).expect("it listens");
+            socket.set_read_timeout(Some(LONG)).expect("a timeout");
+            let mut tls = rustls::Stream::new(&mut client, &mut socket);
+            tls.write_all(b"<14>last\n").expect("it reads");
+            tls.conn.send_close_notify();
+            // Without an answer it is an UnexpectedEof.
+            let answer = tls.read_to_end(&mut Vec::new());
+            assert_eq!(answer.expect("a close_notify"), 0, "{version:?}");
+        }
+        rig.wait_settled();
+        assert_eq!(sink.texts(), ["<14>last", "<14>last"]);
+        assert_eq!(snapshot(&rig).failed, 0);
         assert!(rig.stop().is_clean());
     }
 
