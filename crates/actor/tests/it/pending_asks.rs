@@ -31,7 +31,8 @@ fn ask_all(
 
 #[test]
 fn replies_come_as_messages_before_queued_ones() {
-    let system = system();
+    // A run whose time is over handles a queued message between two replies.
+    let system = build(System::builder().workers(2).budget_time(LIMIT));
     let (asker, order) = probe(&system);
     let (asked, gate, _) = held(&system, SpawnOptions::new());
     let outcomes = Notes::default();
@@ -46,7 +47,7 @@ fn replies_come_as_messages_before_queued_ones() {
     eventually("all are answered", || lane(&asked, 0).handled == 31);
     held_asker.open();
     seen.wait_len(1);
-    // Fewer than the budget of a run.
+    // Fewer messages than the budget of a run.
     assert_eq!(seen.all(), [30]);
     assert!(outcomes.all().into_iter().eq((0..30).map(Ok)));
     assert_eq!(order.all(), [7]);
