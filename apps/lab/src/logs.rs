@@ -41,7 +41,7 @@ pub(crate) struct LogsArgs {
     key: KeyArgs,
 
     /// Lines received at this time or later, by this log's clock; of log files, lines with this time or a later one:
-    /// 2026-11-23 10:00, 10:00, Nov 23 10:00:00, -1h, 1h ago, 2 days ago, yesterday, today, now, @1700000000
+    /// 2026-11-23 10:00, 10:00, Nov 23 10:00:00, -1h, 1h ago, 2 days ago, yesterday, today, midnight, now, @1700000000
     #[arg(short = 'S', long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
 

@@ -5,7 +5,7 @@ use jiff::{Span, Timestamp, Zoned, civil, fmt::strtime, tz::TimeZone};
 /// The text is no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no time: write 2026-11-23 10:00, 10:00, -1h, 1h ago, 2 days ago, yesterday, today, now or @1700000000"
+    "`{0}` is no time: write 2026-11-23 10:00, 10:00, -1h, 1h ago, 2 days ago, yesterday, today, midnight, now or @1700000000"
 )]
 pub struct TimeError(String);
 
@@ -16,10 +16,10 @@ const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// - `2026-11-23 10:00:05.5`, with less, with a zone (`2026-11-23T10:00:00Z`) or as systemd prints it
 ///   (`Mon 2026-11-23 10:00:05 UTC`); a date alone is its first moment;
 /// - `Nov 23 10:00:05`, as lines are shown: the last one that is not in the future;
-/// - `10:00`: today;
-/// - `now`, `today`, `yesterday`, `tomorrow`: the last three are their first moment;
+/// - `10:00`, `9:05`: today;
+/// - `now`, `today`, `yesterday`, `tomorrow`: the last three are their first moment; `midnight` is `today`;
 /// - `-1h`, `-1h30m`, `+5min`, `1h ago`, `2 days ago`;
-/// - `@1700000000`: seconds since 1970.
+/// - `@1700000000`, `@1700000000.5`: seconds since 1970.
 ///
 /// # Errors
 /// [`TimeError`]: it is none of them, or before 1970.
@@ -36,7 +36,7 @@ fn timestamp(text: &str, now: &Zoned) -> Option<Timestamp> {
     };
     match text {
         "now" => return Some(now.timestamp()),
-        "today" => return day(0),
+        "today" | "midnight" => return day(0),
         "yesterday" => return day(-1),
         "tomorrow" => return day(1),
         _ => {}
@@ -50,7 +50,13 @@ fn timestamp(text: &str, now: &Zoned) -> Option<Timestamp> {
         return timestamp(text, now);
     }
     if let Some(seconds) = text.strip_prefix('@') {
-        return Timestamp::from_second(seconds.parse().ok()?).ok();
+        let (seconds, part) = seconds.split_once('.').unwrap_or((seconds, "0"));
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+        if !is_number(seconds) || !is_number(part) || part.len() > 9 {
+            return None;
+        }
+        let nanoseconds = format!("{part:0<9}").parse().ok()?;
+        return Timestamp::new(seconds.parse().ok()?, nanoseconds).ok();
     }
     if text.starts_with(['-', '+']) || text.ends_with(" ago") {
         let span: Span = text.parse().ok()?;
@@ -59,6 +65,13 @@ fn timestamp(text: &str, now: &Zoned) -> Option<Timestamp> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Some(time);
     }
+    // An hour may have one digit.
+    let time = text.rsplit([' ', 'T']).next().unwrap_or_default();
+    let padded = match time.as_bytes() {
+        [b'0'..=b'9', b':', ..] => format!("{}0{time}", &text[..text.len() - time.len()]),
+        _ => text.to_owned(),
+    };
+    let text = padded.as_str();
     let zoned = |time: civil::DateTime| time.to_zoned(now.time_zone().clone()).ok();
     let in_year = |year: i16| {
         let time = strtime::parse("%Y %b %e %H:%M:%S", format!("{year} {text}"));

@@ -587,6 +587,10 @@ fn times_are_as_in_journalctl() {
         ("2 hours 30 minutes ago", "2026-11-23T11:00:00Z"),
         ("-1 week", "2026-11-16T13:30:00Z"),
         ("@1700000000", "2023-11-14T22:13:20Z"),
+        ("@1700000000.25", "2023-11-14T22:13:20.25Z"),
+        ("9:05", "2026-11-23T07:05:00Z"),
+        ("2026-11-23 9:05:01", "2026-11-23T07:05:01Z"),
+        ("midnight", "2026-11-22T22:00:00Z"),
     ];
     for (text, expected) in cases {
         let expected: Timestamp = expected.parse().expect("a time");
@@ -601,6 +605,8 @@ fn times_are_as_in_journalctl() {
         "25:00",
         "-",
         "@x",
+        "@1.",
+        "9:5",
         "1900-01-01",
         "- 1 lightyear",
     ] {
