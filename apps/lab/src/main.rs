@@ -70,7 +70,12 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let interrupt = Interrupt::install()?;
-    if !matches!(cli.command, Some(Command::Board(_))) {
+    let needs_no_board = match &cli.command {
+        Some(Command::Board(_)) => true,
+        Some(Command::Logd(args)) => args.is_check(),
+        _ => false,
+    };
+    if !needs_no_board {
         cli.board.start()?;
     }
     match cli.command {

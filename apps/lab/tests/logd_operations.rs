@@ -226,6 +226,8 @@ fn mistakes_are_named_at_the_start_with_exit_code_2() {
         &format!("logd {log} --tcp 127.0.0.1:0 --status {taken}"),
         in_use,
     );
+    let checked = run(&format!("logd {log} --tcp {taken} --check --board={taken}"));
+    assert_eq!(stdout(&checked), "configuration ok: 1 input, 1 sink\n");
     let first = Logd::start(&desk.write(&desk.settings("")));
     let second = format!("logd {log} --tcp 127.0.0.1:0");
     check_usage(&second, "another writer has this stream open");

@@ -18,6 +18,7 @@
 
 mod batch;
 mod config;
+mod disk;
 pub mod frame;
 mod input;
 mod lanes;

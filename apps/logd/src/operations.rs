@@ -6,12 +6,7 @@
 //!   GET /healthz ──▶ health
 //! ```
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use freeboard::{
     System,
@@ -20,9 +15,11 @@ use freeboard::{
 };
 
 use crate::{
+    disk::DiskWatch,
     priority::{Group, Severity},
     server::Server,
     settings::{Settings, SettingsError},
+    sink::lock,
 };
 
 /// Less free space in a directory is worth a warning, in bytes. It is no problem: a stream may fill its disk, and a sink
@@ -41,50 +38,10 @@ metrics! {
 }
 
 metrics! {
-    const DIRECTORIES: [(String, u64)];
-    gauge "freeboard_logd_disk_free_bytes" by "directory" = |it| it.iter().map(|(path, free)| (path, *free)),
-        "Free space where a sink writes.";
-}
-
-/// Directories and their free space.
-type FreeBytes = Mutex<Vec<(String, u64)>>;
-
-/// How often free space is read.
-const READ_EVERY: Duration = Duration::from_secs(1);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Reads the free space of these directories, as far as it can be found out, until the result is dropped. It has a thread
-/// of its own, because a mount that hangs would block a worker.
-fn watch_disks(mut directories: Vec<PathBuf>) -> Arc<FreeBytes> {
-    directories.sort();
-    directories.dedup();
-    let read = move || -> Vec<_> {
-        let read = directories.iter().filter_map(|path| {
-            let found = rustix::fs::statvfs(path).ok()?;
-            let free = found.f_bavail.saturating_mul(found.f_frsize);
-            Some((path.display().to_string(), free))
-        });
-        read.collect()
-    };
-    let free_bytes: Arc<FreeBytes> = Arc::new(Mutex::new(read()));
-    let watched = Arc::downgrade(&free_bytes);
-    let watch = move || {
-        while watched.strong_count() > 0 {
-            thread::park_timeout(READ_EVERY);
-            let read = read();
-            if let Some(free_bytes) = watched.upgrade() {
-                *lock(&free_bytes) = read;
-            }
-        }
-    };
-    let thread = thread::Builder::new().name("logd.disks".to_owned());
-    if let Err(error) = thread.spawn(watch) {
-        tracing::warn!("the free space of disks is not watched: {error}");
-    }
-    free_bytes
+    const DIRECTORIES: [(String, Option<u64>)];
+    gauge "freeboard_logd_disk_free_bytes" by "directory" =
+        |it| it.iter().filter_map(|(path, free)| Some((path, (*free)?))),
+        "Free space where a sink writes; missing if it was not read for 10 s.";
 }
 
 /// Whether a server does its work.
@@ -113,7 +70,7 @@ pub struct Operations {
     /// What needs a restart is as it was then.
     started: Settings,
     /// Of the directories of the sinks.
-    free_bytes: Arc<FreeBytes>,
+    disks: DiskWatch,
     state: Mutex<State>,
 }
 
@@ -131,7 +88,7 @@ impl Operations {
             system: system.clone(),
             poller: poller.clone(),
             server,
-            free_bytes: watch_disks(settings.directories()),
+            disks: DiskWatch::start(settings.directories()),
             started: settings.clone(),
             state: Mutex::new(State {
                 settings,
@@ -186,7 +143,7 @@ impl Operations {
         let mut text = "settings reloaded".to_owned();
         if !restarts.is_empty() {
             let changed = restarts.join(", ");
-            text += &format!("; what has changed here needs a restart: {changed}");
+            text += &format!("; changes that take effect after a restart: {changed}");
         }
         if reloaded.inputs_cut > 0 {
             let cut = reloaded.inputs_cut;
@@ -199,7 +156,7 @@ impl Operations {
     pub fn render(&self, text: &mut Exposition) {
         self.server.render(text);
         text.metrics(RELOADS, &[], &*self.lock());
-        text.metrics(DIRECTORIES, &[], &lock(&self.free_bytes)[..]);
+        text.metrics(DIRECTORIES, &[], &self.disks.free_bytes()[..]);
     }
 
     /// Whether it does its work.
@@ -239,11 +196,16 @@ impl Operations {
             let seconds = config.summary_interval.as_secs_f64();
             problems.push(format!("{shed} lines were shed in the last {seconds} s"));
         }
-        for (path, free) in &*lock(&self.free_bytes) {
-            if *free < FREE_BYTES_MIN {
-                let text = format!("the disk of {path} is nearly full: {free} bytes are free");
-                health.warnings.push(text);
-            }
+        for (path, free) in self.disks.free_bytes() {
+            health.warnings.extend(match free {
+                None => Some(format!(
+                    "the free space of {path} could not be read for 10 s"
+                )),
+                Some(free) if free < FREE_BYTES_MIN => Some(format!(
+                    "the disk of {path} is nearly full: {free} bytes are free"
+                )),
+                Some(_) => None,
+            });
         }
         #[cfg(feature = "tls")]
         self.check_certificates(&mut health);

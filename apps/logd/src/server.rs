@@ -270,11 +270,11 @@ impl Server {
         let (mut new, mut restarts) = (Vec::new(), Vec::new());
         for wanted in config.inputs.iter().cloned() {
             // Several may have port 0: each is found once.
-            let found = (current.iter()).position(|(it, _)| it.excludes(&wanted));
+            let found = (current.iter()).position(|(it, _)| it.conflicts_with(&wanted));
             let Some(found) = found else {
                 // As two addresses in place of 0.0.0.0: it can be bound only after a restart.
                 let blocking = (kept.iter().map(|((before, input), _)| (before, input)))
-                    .find(|(before, _)| before.place().excludes(&wanted.place()));
+                    .find(|(before, _)| before.resource().conflicts_with(&wanted.resource()));
                 match blocking.map(|(_, input)| input.to_string()) {
                     None => new.push(wanted),
                     Some(name) if restarts.contains(&name) => {}
@@ -291,9 +291,9 @@ impl Server {
             restarts.push(input.to_string());
             kept.push(((before, input), prepared));
             // 0.0.0.0 may replace several open addresses: all of them stay open until the restart.
-            for (before, input) in
-                current.extract_if(.., |(it, _)| it.place().excludes(&wanted.place()))
-            {
+            for (before, input) in current.extract_if(.., |(it, _)| {
+                it.resource().conflicts_with(&wanted.resource())
+            }) {
                 restarts.push(input.to_string());
                 kept.push(((before, input), None));
             }

@@ -23,7 +23,7 @@ use freeboard::{
 };
 use freeboard_logd::{
     HttpConfig, Operations, Period, Policy, Server, SourceBound, StdoutForm, TcpConfig, TlsConfig,
-    UdpConfig, UnixConfig, UnixStreamConfig,
+    Totals, UdpConfig, UnixConfig, UnixStreamConfig,
     settings::{
         FileSettings, GroupSettings, GroupsSettings, RelaySettings, Settings, SettingsError, Size,
         SourceSettings, SpoolSettings, StdoutSettings, StreamSettings, Time, resolve, value,
@@ -186,6 +186,11 @@ struct FlagArgs {
 }
 
 impl LogdArgs {
+    /// Whether it only checks the settings: then it binds nothing, and the board neither.
+    pub(crate) fn is_check(&self) -> bool {
+        self.check
+    }
+
     /// The settings of the file, or of the flags.
     fn settings(&self) -> Result<Settings, SettingsError> {
         match &self.config {
@@ -392,7 +397,7 @@ pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     if let Some(reason) = end.wait_unless(|| server.all_sinks_dead()) {
         say(&format!("no sink takes lines any more: {reason}"));
     }
-    Ok(host.end("part", |time| {
+    let code = host.end("part", |time| {
         notifier.say("STOPPING=1");
         hangups_end.close();
         // A reload that panicked has said so.
@@ -401,16 +406,23 @@ pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         if let Some(status) = status {
             status.drain(Duration::from_secs(1));
         }
-        let totals = server.totals();
-        let shed: u64 = totals.shed.iter().sum();
-        let (accepted, taken) = (totals.accepted, totals.taken);
-        say(&format!(
-            "{}: {taken} in all sinks, {shed} shed",
-            counted(accepted, "line")
-        ));
         for (sink, error) in &report.sinks_failed {
             say(&format!("the sink {sink} was not closed in order: {error}"));
         }
         report.sources_cut + usize::from(!report.is_drained) + report.sinks_failed.len()
-    }))
+    });
+    // After the end of the actors: until then, lines may be in memory.
+    say(&summary(&server.totals()));
+    Ok(code)
+}
+
+/// What became of all lines.
+fn summary(totals: &Totals) -> String {
+    let shed: u64 = totals.shed.iter().sum();
+    let (lines, taken) = (counted(totals.accepted, "line"), totals.taken);
+    let mut text = format!("{lines}: {taken} in all sinks, {shed} shed");
+    if totals.held > 0 {
+        text += &format!(", {} in a sink that has not ended", totals.held);
+    }
+    text
 }

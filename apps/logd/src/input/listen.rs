@@ -51,10 +51,10 @@ pub enum InputConfig {
 
 impl InputConfig {
     /// Whether only one of them can be open. Those of one kind on any free port count as the same.
-    pub(crate) fn excludes(&self, other: &Self) -> bool {
-        let (place, others) = (self.place(), other.place());
-        let is_same = discriminant(self) == discriminant(other) && place == others;
-        is_same || place.excludes(&others)
+    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
+        let (resource, others) = (self.resource(), other.resource());
+        let is_same = discriminant(self) == discriminant(other) && resource == others;
+        is_same || resource.conflicts_with(&others)
     }
 
     /// Whether they differ in nothing but in what a reload can change.
@@ -69,31 +69,31 @@ impl InputConfig {
         }
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn resource(&self) -> ExclusiveResource {
         match self {
-            Self::Tcp(config) => Place::Tcp(config.address),
-            Self::Udp(config) => Place::Udp(config.address),
-            Self::UnixDatagram(config) => Place::Path(config.path.clone()),
-            Self::UnixStream(config) => Place::Path(config.path.clone()),
+            Self::Tcp(config) => ExclusiveResource::Tcp(config.address),
+            Self::Udp(config) => ExclusiveResource::Udp(config.address),
+            Self::UnixDatagram(config) => ExclusiveResource::Path(config.path.clone()),
+            Self::UnixStream(config) => ExclusiveResource::Path(config.path.clone()),
             #[cfg(feature = "tls")]
-            Self::Tls(config) => Place::Tcp(config.address),
-            Self::Http(config) => Place::Tcp(config.address),
+            Self::Tls(config) => ExclusiveResource::Tcp(config.address),
+            Self::Http(config) => ExclusiveResource::Tcp(config.address),
         }
     }
 }
 
 /// What a setting takes for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ExclusiveResource {
     Tcp(SocketAddr),
     Udp(SocketAddr),
     Path(PathBuf),
     Directory(PathBuf),
 }
 
-impl Place {
+impl ExclusiveResource {
     /// Whether two settings cannot have both. Port 0 is any free port.
-    pub(crate) fn excludes(&self, other: &Self) -> bool {
+    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tcp(this), Self::Tcp(other)) | (Self::Udp(this), Self::Udp(other)) => {
                 this.port() == other.port() && this.port() != 0 && overlap(this.ip(), other.ip())
@@ -110,7 +110,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ExclusiveResource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) | Self::Udp(address) => write!(formatter, "{address}"),

@@ -16,8 +16,8 @@ mod tls;
 
 pub use datagram::{UdpConfig, UnixConfig};
 pub use http::HttpConfig;
+pub(crate) use listen::{ExclusiveResource, Prepared};
 pub use listen::{Input, InputConfig, InputError};
-pub(crate) use listen::{Place, Prepared};
 pub(crate) use relayed::Relayed;
 pub use tcp::{TcpConfig, UnixStreamConfig};
 #[cfg(feature = "tls")]

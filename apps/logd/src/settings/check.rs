@@ -2,23 +2,17 @@
 
 use std::{
     fs,
-    os::unix::fs::FileTypeExt,
+    os::unix::{ffi::OsStrExt, fs::FileTypeExt, net::SocketAddr as UnixAddress},
     path::{Path, PathBuf},
 };
 
 use rustix::fs::{Access, access};
 
 use super::{
-    Settings, SettingsError,
+    Origin, Settings, SettingsError,
     error::{Table, numbered},
 };
-use crate::input::Place;
-
-/// The size of a segment that is not set, in bytes.
-const SEGMENT_BYTES: u64 = 256 << 20;
-
-/// On a small disk it is not smaller than this, in bytes.
-const SMALL_SEGMENT_BYTES_MIN: u64 = 1 << 20;
+use crate::input::ExclusiveResource;
 
 impl Settings {
     /// Checks that certificates and keys can be used, that sinks and Unix sockets can be created where they are to be, and
@@ -31,15 +25,19 @@ impl Settings {
     pub fn check(&self) -> Result<String, SettingsError> {
         let config = self.config()?;
         for used in self.used() {
-            let checked = match used.place {
-                Place::Tcp(_) | Place::Udp(_) => Ok(()),
-                Place::Directory(path) => creatable(&path),
-                Place::Path(path) if used.table.name == "file" => {
+            let checked = match used.resource {
+                ExclusiveResource::Tcp(_) | ExclusiveResource::Udp(_) => Ok(()),
+                ExclusiveResource::Directory(path) => creatable(&path),
+                ExclusiveResource::Path(path) if used.table.name == "file" => {
                     let file = &self.file[used.table.index];
                     let rotates = file.rotate.is_some() || file.rotate_size.is_some();
-                    file_writable(&path, rotates)
+                    file_writable(&path, rotates).and_then(|()| {
+                        let is_directory = file.path.as_os_str().as_bytes().ends_with(b"/");
+                        let error = || "it ends with a slash, which names a directory".to_owned();
+                        (!is_directory).then_some(()).ok_or_else(error)
+                    })
                 }
-                Place::Path(path) => match fs::symlink_metadata(&path) {
+                ExclusiveResource::Path(path) => match fs::symlink_metadata(&path) {
                     Ok(found) if !found.file_type().is_socket() => {
                         Err("it exists and is not a socket".to_owned())
                     }
@@ -51,6 +49,17 @@ impl Settings {
                     .invalid(used.table, format!("{}: {why}", used.name))
             };
             checked.map_err(invalid)?;
+        }
+        for (table, input) in self.inputs() {
+            // As it is written: it may be relative.
+            if let ExclusiveResource::Path(path) = input.resource()
+                && UnixAddress::from_pathname(&path).is_err()
+            {
+                let (name, bytes) = (path.display(), path.as_os_str().len());
+                let text =
+                    format!("{name}: the path of a socket is too long: {bytes} bytes, at most 107");
+                return Err(self.origin.invalid(table, text));
+            }
         }
         #[cfg(feature = "tls")]
         for (table, tls) in numbered("tls", &self.tls) {
@@ -64,15 +73,23 @@ impl Settings {
         ))
     }
 
-    /// Checks that no two settings name the same port, file or directory.
-    pub(super) fn check_places(&self) -> Result<(), SettingsError> {
+    /// Checks that no two settings name the same port, file or directory, and that nothing is written where settings,
+    /// certificates or keys are read.
+    pub(super) fn check_conflicts(&self) -> Result<(), SettingsError> {
         let used = self.used();
+        for (read, path) in self.read_files() {
+            let path = ExclusiveResource::Path(resolved(path));
+            if let Some(writer) = used.iter().find(|it| it.resource.conflicts_with(&path)) {
+                let text = format!("{} and {read} have the same path", writer.name);
+                return Err(self.origin.invalid(writer.table, text));
+            }
+        }
         for (at, one) in used.iter().enumerate() {
             let mut before = used[..at].iter();
-            if let Some(other) = before.find(|other| other.place.excludes(&one.place)) {
-                let what = match one.place {
-                    Place::Tcp(_) | Place::Udp(_) => "have the same port",
-                    _ if one.place == other.place => "have the same path",
+            if let Some(other) = before.find(|other| other.resource.conflicts_with(&one.resource)) {
+                let what = match one.resource {
+                    ExclusiveResource::Tcp(_) | ExclusiveResource::Udp(_) => "have the same port",
+                    _ if one.resource == other.resource => "have the same path",
                     _ => "must not be one in the other",
                 };
                 let text = format!("{} and {} {what}", other.name, one.name);
@@ -85,38 +102,67 @@ impl Settings {
     /// The directories that sinks write to.
     pub(crate) fn directories(&self) -> Vec<PathBuf> {
         let used = self.used().into_iter();
-        let directories = used.filter_map(|used| match used.place {
-            Place::Directory(path) => Some(path),
-            Place::Path(path) if used.table.name == "file" => Some(parent(&path).to_owned()),
+        let directories = used.filter_map(|used| match used.resource {
+            ExclusiveResource::Directory(path) => Some(path),
+            ExclusiveResource::Path(path) if used.table.name == "file" => {
+                Some(parent(&path).to_owned())
+            }
             _ => None,
         });
         directories.collect()
     }
 
+    /// The files that are read, and their names.
+    fn read_files(&self) -> Vec<(String, &Path)> {
+        let mut keyed: Vec<(Table, &str, &Path)> = Vec::new();
+        for (table, stream) in numbered("stream", &self.stream) {
+            keyed.extend(stream.key_file.iter().map(|it| (table, "key-file", &**it)));
+        }
+        #[cfg(feature = "tls")]
+        for (table, tls) in numbered("tls", &self.tls) {
+            keyed.push((table, "certificate", &tls.certificates));
+            keyed.push((table, "key", &tls.key));
+            keyed.extend(tls.client_roots.iter().map(|it| (table, "clients", &**it)));
+        }
+        let named = keyed.into_iter().map(|(table, key, path)| {
+            let name = self.origin.name(table, key, path.display());
+            (name, path)
+        });
+        let mut all: Vec<_> = named.collect();
+        if let Origin::File { path, .. } = &self.origin {
+            all.push((format!("the file of settings {}", path.display()), path));
+        }
+        all
+    }
+
     /// The ports and paths of the settings.
     fn used(&self) -> Vec<Used> {
         let mut all = Vec::new();
-        let mut add = |table, key: &str, place: Place| {
-            let name = self.origin.name(table, key, &place);
-            let place = match place {
-                Place::Path(path) => Place::Path(resolved(&path)),
-                Place::Directory(path) => Place::Directory(resolved(&path)),
+        let mut add = |table, key: &str, resource: ExclusiveResource| {
+            let name = self.origin.name(table, key, &resource);
+            let resource = match resource {
+                ExclusiveResource::Path(path) => ExclusiveResource::Path(resolved(&path)),
+                ExclusiveResource::Directory(path) => ExclusiveResource::Directory(resolved(&path)),
                 address => address,
             };
-            all.push(Used { table, name, place });
+            all.push(Used {
+                table,
+                name,
+                resource,
+            });
         };
         for (table, address) in numbered("status", self.status.as_slice()) {
-            add(table, "", Place::Tcp(*address));
+            add(table, "", ExclusiveResource::Tcp(*address));
         }
         for (table, input) in self.inputs() {
-            add(table, "", input.place());
+            add(table, "", input.resource());
         }
-        let directory = |path: &Path| Place::Directory(path.to_owned());
+        let directory = |path: &Path| ExclusiveResource::Directory(path.to_owned());
         for (table, stream) in numbered("stream", &self.stream) {
             add(table, "", directory(&stream.path));
         }
         for (table, file) in numbered("file", &self.file) {
-            add(table, "", Place::Path(file.path.clone()));
+            add(table, "", ExclusiveResource::Path(file.path.clone()));
         }
         for (table, _, spill) in self.named_sinks() {
             if let Some(spill) = spill {
@@ -132,31 +178,12 @@ impl Settings {
     }
 }
 
-/// Free space at the path, or where it will be created; `None` if it cannot be found out.
-pub(super) fn free_bytes(path: &Path) -> Option<u64> {
-    let there = path.ancestors().find(|path| exists(path));
-    let found = rustix::fs::statvfs(there.unwrap_or(Path::new("."))).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
-}
-
-/// The size of a segment where the free space is less than four of the usual size: up to a quarter of it.
-pub(super) fn segment_of_small_disk(free_bytes: u64) -> Option<u64> {
-    let quarter = (free_bytes / 4).max(SMALL_SEGMENT_BYTES_MIN);
-    // The largest power of two up to a quarter.
-    let bytes = 1 << quarter.ilog2();
-    (bytes < SEGMENT_BYTES).then_some(bytes)
-}
-
-fn exists(path: &Path) -> bool {
-    !path.as_os_str().is_empty() && path.exists()
-}
-
 /// A port or a path that a setting names.
 struct Used {
     table: Table,
     /// As the operator wrote it.
     name: String,
-    place: Place,
+    resource: ExclusiveResource,
 }
 
 /// The path without symbolic links, as far as it exists.
@@ -201,29 +228,12 @@ fn file_writable(path: &Path, rotates: bool) -> Result<(), String> {
     if rotates || !path.exists() {
         creatable(parent(path))?;
     }
-    if path.is_file() {
+    if path.exists() {
+        if !path.is_file() {
+            return Err("it is not a regular file".to_owned());
+        }
         let found = access(path, Access::WRITE_OK);
         found.map_err(|error| format!("it cannot be written: {error}"))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::segment_of_small_disk;
-
-    #[test]
-    fn four_segments_fit_on_a_small_disk() {
-        let [kib, mib, gib] = [10, 20, 30].map(|shift| 1_u64 << shift);
-        for (free, expected) in [
-            (0, Some(mib)),
-            (600 * kib, Some(mib)),
-            (16 * mib, Some(4 * mib)),
-            (gib - 1, Some(128 * mib)),
-            (gib, None),
-            (u64::MAX, None),
-        ] {
-            assert_eq!(segment_of_small_disk(free), expected, "{free} free");
-        }
-    }
 }

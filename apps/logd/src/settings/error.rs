@@ -97,6 +97,7 @@ impl Origin {
         let table = table.name;
         match (self, table, key) {
             (Self::Flags, "stream", "") => format!("DIR {value}"),
+            (Self::Flags, "stream", _) => format!("--{key} {value}"),
             (Self::Flags, _, "") => format!("--{table} {value}"),
             (Self::Flags, ..) => format!("--{table}-{key} {value}"),
             (Self::File { .. }, "status", _) => format!("{table} {value}"),

@@ -216,15 +216,6 @@ impl StreamSettings {
         }
         if let Some(segment) = self.segment {
             options = options.segment_bytes(segment.0);
-        } else if let Some(free) = check::free_bytes(&self.path)
-            && let Some(bytes) = check::segment_of_small_disk(free)
-        {
-            let mib = bytes >> 20;
-            tracing::warn!(
-                "the stream {}: {free} bytes are free, so its segments take {mib} MiB each",
-                self.name
-            );
-            options = options.segment_bytes(bytes);
         }
         Ok(StreamSinkConfig {
             path: self.path.clone(),
@@ -418,6 +409,9 @@ impl SpoolSettings {
         SpoolConfig {
             bytes_max: self.size.map_or(config.bytes_max, |size| size.0),
             full: self.full,
+            options: config
+                .options
+                .memory(LaneConfig::bounded(STREAM_MEMORY_BYTES)),
             ..config
         }
     }
@@ -485,7 +479,7 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`]: an input or a sink is missing, a name, a port or a path comes twice, a key cannot be read.
     pub fn config(&self) -> Result<Config, SettingsError> {
-        self.check_places()?;
+        self.check_conflicts()?;
         let mut config = Config::new(self.sinks()?);
         let urgent_first = [
             &self.group.urgent,
@@ -614,7 +608,11 @@ impl Settings {
         for (table, stream) in numbered("stream", &self.stream) {
             let config = stream.config();
             let config = config.map_err(|error| self.origin.invalid(table, error))?;
-            let sink = config.sink_with_relays(&stream.name, std::mem::take(&mut direct));
+            let relays = std::mem::take(&mut direct);
+            let sink = match stream.segment {
+                Some(_) => config.sink_with_relays(&stream.name, relays),
+                None => config.fitting_sink_with_relays(&stream.name, relays),
+            };
             sinks.push(spilled(sink, &stream.spill));
         }
         sinks.extend(

@@ -115,7 +115,7 @@ impl Consumer {
     }
 
     /// The last record that may be handed out.
-    fn readable(&self) -> u64 {
+    pub(super) fn readable(&self) -> u64 {
         reached(&self.stream)
     }
 

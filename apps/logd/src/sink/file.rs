@@ -9,6 +9,8 @@
 //!   .app.log-20261123T122416.123456Z.gz.tmp   being packed; removed at the next start
 //! ```
 //!
+//! The file is locked, so a second server does not write to it.
+//!
 //! Before each write the sink checks whether its file still has its name: if it was removed or renamed, a new one is begun.
 //!
 //! A batch that somebody waits for is kept until its lines are synced. One sync covers all batches since the last: the sink
@@ -25,6 +27,10 @@ use std::{
 };
 
 use jiff::{Span, Timestamp, tz::TimeZone};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 
 use super::{
     Sink, SinkConfig, SinkError, SinkGauge, Undurable,
@@ -227,6 +233,10 @@ impl FileSink {
         let found = call(|| file.metadata())?;
         if !found.is_file() {
             return Err(io::Error::other("it is not a regular file"));
+        }
+        // Where a file system has no locks, nothing is known of other processes.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(io::Error::other("another log server writes to it"));
         }
         let identity = Some((found.dev(), found.ino()));
         if self.identity != identity {

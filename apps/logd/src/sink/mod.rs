@@ -52,7 +52,7 @@ pub use stream::StreamSinkConfig;
 pub const PANICS_MAX: u32 = 3;
 
 /// Locks it. No thread leaves what is in it half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -112,7 +112,7 @@ impl RelayConfig {
     pub fn sink(self, spool: SpoolConfig) -> SinkConfig {
         let name = format!("{}.spool", self.name);
         let (config, bytes_wait) = spool.stream();
-        stream_sink(name, config, vec![self], bytes_wait)
+        stream_sink(name, config, false, vec![self], bytes_wait)
     }
 
     /// Starts the senders.

@@ -44,7 +44,7 @@ use super::{
     consumer::{Acks, Chunk, Consumer, Part},
     driver::{Called, Driver},
     lock,
-    stream::StreamSink,
+    stream::{StreamSink, warn_of_new_stream},
 };
 use crate::{
     batch::{Batch, BatchBuilder, Done, Line},
@@ -580,6 +580,9 @@ impl SpillSink {
         let mut spool = lock(&self.shared.spool);
         let opened = match spool.as_mut() {
             Some(Spool { consumer, acks }) => {
+                if sink.began_empty() && consumer.readable() > 0 {
+                    warn_of_new_stream(&config.path);
+                }
                 // Sequences may be used again.
                 lock(&self.shared.state).given_before = 0;
                 consumer.reopen(sink.stream(), &mut lock(acks))

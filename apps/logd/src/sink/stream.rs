@@ -12,9 +12,9 @@
 use std::{
     collections::VecDeque,
     future::Future,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::{Pin, pin},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     task::{Context, Poll},
 };
 
@@ -23,7 +23,7 @@ use freeboard::{
     stream::{AppendError, CloseError, OpenError, StreamOptions, StreamWriter, Ticket},
 };
 
-use crate::{batch::Batch, record::LogRecord};
+use crate::{batch::Batch, disk::small_segments, record::LogRecord};
 
 use super::{
     Sink, SinkConfig, SinkError, SinkGauge, Undurable,
@@ -48,14 +48,23 @@ impl StreamSinkConfig {
     /// The sink of this name.
     #[must_use]
     pub fn sink(self, name: impl Into<String>) -> SinkConfig {
-        stream_sink(name.into(), self, Vec::new(), None)
+        stream_sink(name.into(), self, false, Vec::new(), None)
     }
 
     /// The sink of this name. Relays send what is in the stream to other log servers, each from its own position on. The
     /// stream's retention keeps what they have not sent, up to its limit of bytes.
     #[must_use]
     pub fn sink_with_relays(self, name: impl Into<String>, relays: Vec<RelayConfig>) -> SinkConfig {
-        stream_sink(name.into(), self, relays, None)
+        stream_sink(name.into(), self, false, relays, None)
+    }
+
+    /// As [`StreamSinkConfig::sink_with_relays`]. Its segments are small if the disk is when the sink is first opened.
+    pub(crate) fn fitting_sink_with_relays(
+        self,
+        name: impl Into<String>,
+        relays: Vec<RelayConfig>,
+    ) -> SinkConfig {
+        stream_sink(name.into(), self, true, relays, None)
     }
 }
 
@@ -63,21 +72,33 @@ impl StreamSinkConfig {
 pub(super) fn stream_sink(
     name: String,
     config: StreamSinkConfig,
+    is_fitting: bool,
     relays: Vec<RelayConfig>,
     bytes_wait: Option<u64>,
 ) -> SinkConfig {
     let gauges = relays.iter().map(|relay| relay.gauge().clone()).collect();
     // The last record, and the lines that the sink had kept, when it was opened before.
     let before = Mutex::new((0, 0));
+    let fitted = OnceLock::new();
     let open = move |gauge: &Arc<SinkGauge>| {
-        let mut sink = StreamSink::open(&config, gauge)?;
+        let fit = || match small_segments(&config.path).filter(|_| is_fitting) {
+            None => config.options.clone(),
+            Some((bytes, free)) => {
+                let (name, mib) = (gauge.name(), bytes >> 20);
+                tracing::warn!(
+                    "the stream {name}: {free} bytes are free, so its segments take {mib} MiB each"
+                );
+                config.options.clone().segment_bytes(bytes)
+            }
+        };
+        let options: &StreamOptions = fitted.get_or_init(fit);
+        let mut sink = StreamSink::over(options.open(&config.path), gauge)?;
         let kept = gauge.lines().saturating_sub(gauge.lost());
         let now = (sink.losses.base, kept);
         let (base_before, kept_before) = std::mem::replace(&mut *lock(&before), now);
         // If no write has succeeded, it is as empty as before.
         if sink.losses.base == 0 && (base_before > 0 || kept > kept_before) {
-            let path = config.path.display();
-            tracing::warn!("{path}: the stream that was here is gone, and a new one begins");
+            warn_of_new_stream(&config.path);
         }
         sink.bytes_wait = bytes_wait;
         let started = relays.iter().map(|relay| relay.start(&sink.stream));
@@ -88,6 +109,11 @@ pub(super) fn stream_sink(
         gauges,
         ..SinkConfig::with_gauge(name, open)
     }
+}
+
+pub(super) fn warn_of_new_stream(path: &Path) {
+    let path = path.display();
+    tracing::warn!("{path}: the stream that was here is gone, and a new one begins");
 }
 
 /// A stream that is open.
@@ -200,6 +226,19 @@ impl StreamSink {
         &self.stream
     }
 
+    /// Whether the stream had no record when it was opened.
+    pub(super) fn began_empty(&self) -> bool {
+        self.losses.base == 0
+    }
+
+    /// Counts what the stream has lost when it ends with `accepted`. What it has of the current batch is not lost: the
+    /// batch comes again, or is shed as a whole.
+    fn count_losses(&mut self, accepted: u64) {
+        self.losses.appended -= self.next as u64;
+        self.give_up_batch();
+        self.losses.count(accepted);
+    }
+
     /// Forgets how much of the current batch was taken: another one comes next.
     pub(super) fn give_up_batch(&mut self) {
         self.next = 0;
@@ -307,7 +346,7 @@ impl Sink for StreamSink {
 
     fn poll_idle(&mut self, task: &mut Context<'_>) -> Poll<Result<(), SinkError>> {
         if let Err(error) = self.stream.check() {
-            self.losses.count(reached(&self.stream));
+            self.count_losses(reached(&self.stream));
             return Poll::Ready(Err(SinkError::Broken(error.to_string())));
         }
         if self.unchecked > 0 {
@@ -338,7 +377,7 @@ impl Sink for StreamSink {
         let closed = self.stream.clone().close();
         self.settle();
         let sequences = self.stream.sequences();
-        self.losses.count(match &closed {
+        self.count_losses(match &closed {
             Err(CloseError::DiskFull { records }) => sequences.accepted.saturating_sub(*records),
             Err(_) => reached(&self.stream),
             Ok(_) => sequences.accepted,
@@ -354,7 +393,7 @@ impl StreamSink {
         let text = error.to_string();
         match error {
             AppendError::Down | AppendError::Closed => {
-                self.losses.count(reached(&self.stream));
+                self.count_losses(reached(&self.stream));
                 SinkError::Broken(match self.stream.fault() {
                     Some(fault) => format!("{text}: {fault}"),
                     None => text,

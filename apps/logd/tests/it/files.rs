@@ -63,6 +63,27 @@ fn all_words(path: &Path) -> Vec<String> {
 }
 
 #[test]
+fn a_second_server_does_not_write_to_the_same_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("app.log");
+    let sink = || vec![FileSinkConfig::new(&path).sink("file")];
+    let first = Rig::start(Config::new(sink()));
+    let second = Rig::try_start(Config::new(sink()));
+    let error = second.err().expect("it is refused").to_string();
+    assert!(
+        error.ends_with("another log server writes to it"),
+        "{error}"
+    );
+    // Also after the first has begun a new file.
+    fill(&first, &["a"]);
+    first.server.rotate();
+    eventually("it is rotated", || !others(&path).is_empty());
+    assert!(Rig::try_start(Config::new(sink())).is_err());
+    assert!(first.stop().is_clean());
+    assert!(Rig::start(Config::new(sink())).stop().is_clean());
+}
+
+#[test]
 fn a_file_is_rotated_by_its_size_packed_and_the_oldest_are_removed() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("app.log");

@@ -300,7 +300,7 @@ fn what_needs_a_restart_is_named() {
     assert_eq!(
         text,
         format!(
-            "settings reloaded; what has changed here needs a restart: \
+            "settings reloaded; changes that take effect after a restart: \
              idle-time, [[stream]] {0}/LOG, [[stream]] {0}/OTHER, tcp://{address}",
             directory.path().display()
         )
@@ -320,7 +320,9 @@ fn an_address_on_the_same_port_is_moved_by_a_restart() {
         .unwrap();
     assert_eq!(
         told,
-        format!("settings reloaded; what has changed here needs a restart: tcp://127.0.0.1:{port}")
+        format!(
+            "settings reloaded; changes that take effect after a restart: tcp://127.0.0.1:{port}"
+        )
     );
     assert_eq!(rig.server.handle().config().line_bytes_max, 9);
     TcpStream::connect(("127.0.0.1", port)).expect("it is still open");
@@ -337,7 +339,9 @@ fn two_addresses_in_place_of_all_are_bound_by_a_restart() {
     let told = operations.reload(parse(&format!("{one}{other}"))).unwrap();
     assert_eq!(
         told,
-        format!("settings reloaded; what has changed here needs a restart: tcp://0.0.0.0:{port}")
+        format!(
+            "settings reloaded; changes that take effect after a restart: tcp://0.0.0.0:{port}"
+        )
     );
     TcpStream::connect(("127.0.0.2", port)).expect("it is still open");
     assert!(rig.stop().is_clean());
@@ -416,7 +420,9 @@ fn health_fails_while_lines_are_shed_or_a_reservoir_is_full() {
         rig.wait_accepted(accepted);
     }
     eventually("it is full", || problem("the reservoir of normal is full"));
+    // An interval in which nothing is shed ends it.
     eventually("lines are shed", || {
+        client.write_all(b"<14>a line\n").unwrap();
         problem(" lines were shed in the last 0.05 s")
     });
     sink.open();

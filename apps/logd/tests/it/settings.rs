@@ -202,6 +202,11 @@ fn settings_that_do_not_fit_together_are_refused() {
         ))
     };
     let name = |path: &str| format!("{folder}/{path}");
+    let long = "s".repeat(108);
+    let fifo = std::process::Command::new("mkfifo")
+        .arg(name("fifo"))
+        .status();
+    assert!(fifo.unwrap().success());
     for (text, message) in [
         ("[[stream]]\npath = \"LOG\"".to_owned(), "there is no input"),
         (tcp.to_owned(), "there is no sink"),
@@ -239,6 +244,32 @@ fn settings_that_do_not_fit_together_are_refused() {
         (
             tcp_and("[[stream]]\npath = \"LOG\"\nkey-file = \"missing\""),
             "logd.toml:3:1: ",
+        ),
+        (
+            tcp_and("[[file]]\npath = \"logd.toml\""),
+            "logd.toml:3:1: [[file]] logd.toml and the file of settings logd.toml have the same path",
+        ),
+        (
+            tcp_and("[[stream]]\npath = \"LOG\"\nkey-file = \"a\"\n[[file]]\npath = \"./a\""),
+            "logd.toml:6:1: [[file]] ./a and [[stream]] key-file a have the same path",
+        ),
+        (
+            tcp_and(&format!("[[file]]\npath = \"{folder}/f/\"")),
+            &format!(
+                "logd.toml:3:1: [[file]] {}: it ends with a slash",
+                name("f/")
+            ),
+        ),
+        (
+            tcp_and(&format!("[[file]]\npath = \"{folder}/fifo\"")),
+            &format!(
+                "logd.toml:3:1: [[file]] {}: it is not a regular file",
+                name("fifo")
+            ),
+        ),
+        (
+            stream_and(&format!("[[unix]]\npath = \"{long}\"")),
+            &format!("logd.toml:5:1: {long}: the path of a socket is too long: 108 bytes"),
         ),
         (
             stream_and("[[http]]\naddress = \"0.0.0.0:1514\""),
