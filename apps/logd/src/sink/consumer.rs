@@ -13,6 +13,7 @@ use std::{collections::VecDeque, fmt::Display, sync::Arc};
 use freeboard::stream::{
     ConsumerError, ReadError, ReadFrom, ReaderOptions, StreamReader, StreamWriter, SyncMode,
 };
+use rustix::io::Errno;
 
 use super::SinkGauge;
 use crate::record::encode_batch;
@@ -43,12 +44,32 @@ pub(super) fn reached(stream: &StreamWriter) -> u64 {
     }
 }
 
+/// A segment that could not be read at so many attempts, one after the other, is passed over. With the pauses between them
+/// they take about 10 s.
+const READ_ATTEMPTS: u32 = 10;
+
+/// Whether this error stays for as long as the segment is what it is. Others are temporary, such as too many open files, or
+/// an operator can cure them.
+fn is_lasting(error: &ReadError) -> bool {
+    match error {
+        ReadError::Format { .. } => true,
+        ReadError::Io { segment, error, .. } => {
+            segment.is_some() && Errno::from_io_error(error) == Some(Errno::IO)
+        }
+        _ => false,
+    }
+}
+
 /// Reads a stream from a consumer's position on.
 pub(super) struct Consumer {
     stream: StreamWriter,
     reader: StreamReader,
     /// The sequence after the last record that was handed out: a later one tells what was lost between.
     expected: u64,
+    /// The reader is not at `expected` yet: that segment could not be read.
+    is_seeking: bool,
+    /// Attempts since the last success that failed with an error that lasts.
+    failures: u32,
     gauge: Arc<SinkGauge>,
 }
 
@@ -63,6 +84,8 @@ impl Consumer {
         let mut consumer = Self {
             reader: ReaderOptions::new().open_on(stream.storage().clone())?,
             expected: position + 1,
+            is_seeking: false,
+            failures: 0,
             stream: stream.clone(),
             gauge: gauge.clone(),
         };
@@ -70,7 +93,8 @@ impl Consumer {
             // A new consumer begins with the oldest record.
             Err(ReadError::Gone { oldest, .. }) if position == 0 => consumer.expected = oldest,
             Err(ReadError::Gone { .. }) | Ok(()) => {}
-            Err(error) => return Err(error.into()),
+            // The next call tries again, and tells it.
+            Err(_) => consumer.is_seeking = true,
         }
         let acks = Acks {
             stream: stream.clone(),
@@ -110,8 +134,14 @@ impl Consumer {
         acks.position = position;
         acks.stream = stream.clone();
         (self.reader, self.stream, self.expected) = (reader, stream.clone(), from);
+        self.is_seeking = false;
         acks.show();
         Ok(())
+    }
+
+    /// The sequence of the record that is handed out next, if it can be read.
+    pub(super) const fn expected(&self) -> u64 {
+        self.expected
     }
 
     /// The last record that may be handed out.
@@ -121,6 +151,14 @@ impl Consumer {
 
     /// The next durable records, of up to about so many bytes; `None` if there are none.
     pub(super) fn next(&mut self, bytes_max: usize) -> Result<Option<Chunk>, ReadError> {
+        if self.is_seeking {
+            match self.reader.seek(ReadFrom::Sequence(self.expected)) {
+                // After an error the reader is at the oldest record that it can read.
+                Err(error) if !matches!(error, ReadError::Gone { .. }) => self.endure(error)?,
+                _ => {}
+            }
+            self.is_seeking = false;
+        }
         let mut chunk: Option<Chunk> = None;
         loop {
             // What is behind a gap in the sequences is of the next chunk.
@@ -136,6 +174,7 @@ impl Consumer {
                     self.gauge
                         .lose(record.sequence.saturating_sub(self.expected));
                     self.expected = record.sequence + 1;
+                    self.failures = 0;
                     let chunk = chunk.get_or_insert_with(|| Chunk {
                         first: record.sequence,
                         last: record.sequence,
@@ -167,14 +206,43 @@ impl Consumer {
                 self.reader.seek(ReadFrom::Sequence(oldest))?;
                 oldest
             }
-            ReadError::Damaged { .. } => self.reader.skip_damage()?,
-            _ => next,
+            ReadError::Damaged { .. } => self.skip()?,
+            _ => {
+                self.endure(error)?;
+                self.skip()?;
+                return Ok(());
+            }
         };
         if reached <= next {
             return Err(error);
         }
-        tracing::warn!("{}: {error}", self.gauge.name());
+        self.tell(&error);
         Ok(())
+    }
+
+    /// Skips damage, and segments behind it that cannot be read.
+    fn skip(&mut self) -> Result<u64, ReadError> {
+        loop {
+            match self.reader.skip_damage() {
+                // The next call passes over this segment.
+                Err(error) => self.endure(error)?,
+                skipped => return skipped,
+            }
+        }
+    }
+
+    /// Fails, unless this error has lasted for long.
+    fn endure(&mut self, error: ReadError) -> Result<(), ReadError> {
+        self.failures += u32::from(is_lasting(&error));
+        if !is_lasting(&error) || self.failures < READ_ATTEMPTS {
+            return Err(error);
+        }
+        self.tell(&error);
+        Ok(())
+    }
+
+    fn tell(&self, error: &ReadError) {
+        tracing::warn!("{}: it is passed over: {error}", self.gauge.name());
     }
 
     /// Fails if the stream is down or its directory was removed. Its records do not become durable then.
@@ -227,10 +295,11 @@ impl Acks {
         Part { generation, last }
     }
 
-    /// The records of this part are where they shall be.
-    pub(super) fn finish(&mut self, part: Part) {
-        if part.generation != self.generation {
-            return;
+    /// The records of this part are where they shall be. Returns whether that counts: `false` if they come again, or are of a
+    /// stream that is gone.
+    pub(super) fn finish(&mut self, part: Part) -> bool {
+        if part.generation != self.generation || self.is_closed {
+            return false;
         }
         let last = part.last;
         let found = self.working.binary_search_by_key(&last, |(last, _)| *last);
@@ -242,7 +311,7 @@ impl Acks {
             reached = *last;
             self.working.pop_front();
         }
-        if reached > self.position && !self.is_closed {
+        if reached > self.position {
             self.position = reached;
             if let Err(error) = self.stream.acknowledge_as(&self.name, reached) {
                 // After a crash they come again. The next position covers this one.
@@ -250,6 +319,7 @@ impl Acks {
             }
         }
         self.show();
+        true
     }
 
     fn note(&self, error: &dyn Display) {

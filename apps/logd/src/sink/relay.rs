@@ -19,7 +19,8 @@
 //! mode none may use a sequence again after a power failure, so its requests do not name their records: what is sent again
 //! may be there twice.
 //!
-//! A peer that is away for long is a matter of the stream's bound: see [`SpoolConfig`].
+//! A peer that is away for long is a matter of the stream's bound: see [`SpoolConfig`]. Of a stream whose directory was removed
+//! or renamed, what was not sent is counted as lost.
 
 use std::{
     num::NonZeroUsize,
@@ -36,7 +37,7 @@ use ureq::{Agent, http::Uri};
 
 use super::{
     SinkConfig, SinkError, SinkGauge,
-    consumer::{Acks, Chunk, Consumer, Part},
+    consumer::{Acks, Chunk, Consumer, Part, reached},
     lock,
     spill::SpoolConfig,
     stream::stream_sink,
@@ -72,6 +73,15 @@ pub struct RelayConfig {
     /// The pauses between attempts, shortened by up to half at random.
     pub backoff: Backoff,
     gauge: Arc<SinkGauge>,
+    left: Arc<Mutex<Left>>,
+}
+
+/// What a relay that was stopped has not sent of its stream.
+#[derive(Debug, Default)]
+struct Left {
+    /// The last record that it could have sent.
+    reached: u64,
+    lines: u64,
 }
 
 impl RelayConfig {
@@ -94,6 +104,7 @@ impl RelayConfig {
             timeout: Duration::from_secs(30),
             backoff: Backoff::default(),
             gauge: SinkGauge::named(name.clone()),
+            left: Arc::default(),
             url,
             name,
         })
@@ -119,6 +130,12 @@ impl RelayConfig {
     pub(super) fn start(&self, stream: &StreamWriter) -> Result<Relay, SinkError> {
         let opened = Consumer::open(stream, &self.name, &self.gauge);
         let (consumer, acks) = opened.map_err(|error| SinkError::Broken(error.to_string()))?;
+        let left = std::mem::take(&mut *lock(&self.left));
+        if stream.sequences().accepted < left.reached && left.lines > 0 {
+            // The stream that was here is gone, and another one is in its place.
+            self.gauge.lose(left.lines);
+            tracing::warn!("{}: {} lines were not sent", self.name, left.lines);
+        }
         let agent = Agent::config_builder()
             .timeout_global(Some(self.timeout))
             .max_idle_connections(self.requests_max.get())
@@ -128,6 +145,7 @@ impl RelayConfig {
             .proxy(None)
             .build()
             .new_agent();
+        let first = consumer.expected();
         let shared = Arc::new(Shared {
             config: self.clone(),
             agent,
@@ -143,6 +161,8 @@ impl RelayConfig {
             stopped: Condvar::new(),
         });
         let mut relay = Relay {
+            first,
+            counted_before: self.gauge.lines() + self.gauge.lost(),
             shared,
             senders: Vec::new(),
         };
@@ -241,9 +261,11 @@ impl Shared {
             }
             lock(&self.stopping).answered += 1;
             self.stopped.notify_all();
-            lock(&self.acks).finish(part);
-            let (lines, bytes) = (chunk.records(), chunk.body.len() as u64);
-            self.config.gauge.take(lines, bytes);
+            let mut acks = lock(&self.acks);
+            if acks.finish(part) {
+                let (lines, bytes) = (chunk.records(), chunk.body.len() as u64);
+                self.config.gauge.take(lines, bytes);
+            }
         }
     }
 
@@ -262,7 +284,12 @@ impl Shared {
                     let part = lock(&self.acks).begin(chunk.last);
                     return Some((chunk, part, stream_id));
                 }
-                Ok(None) => pause = IDLE,
+                Ok(None) => {
+                    pause = IDLE;
+                    if lock(&self.acks).is_idle() {
+                        self.config.gauge.recover();
+                    }
+                }
                 Err(error) => {
                     self.config.gauge.fail(&error);
                     pause = Duration::from_nanos(self.config.backoff.delay_ns(source.failures));
@@ -334,6 +361,9 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// A relay that runs.
 pub(super) struct Relay {
     shared: Arc<Shared>,
+    /// The first record that it was to send, and the lines that its gauge had counted before.
+    first: u64,
+    counted_before: u64,
     senders: Vec<JoinHandle<()>>,
 }
 
@@ -360,7 +390,13 @@ impl Relay {
         }
         let is_ended = stopping.running == 0;
         drop(stopping);
-        lock(&shared.acks).close();
+        let mut acks = lock(&shared.acks);
+        acks.close();
+        let (gauge, reached) = (&shared.config.gauge, reached(&shared.stream));
+        let counted = gauge.lines() + gauge.lost() - self.counted_before;
+        let lines = (reached + 1).saturating_sub(self.first + counted);
+        *lock(&shared.config.left) = Left { reached, lines };
+        drop(acks);
         if is_ended {
             for sender in self.senders.drain(..) {
                 let _ = sender.join();

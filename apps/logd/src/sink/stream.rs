@@ -118,7 +118,6 @@ pub(super) fn warn_of_new_stream(path: &Path) {
 
 /// A stream that is open.
 pub(super) struct StreamSink {
-    /// Dropped before the stream.
     relays: Vec<Relay>,
     stream: StreamWriter,
     /// The line of the current batch to be appended next.
@@ -385,6 +384,14 @@ impl Sink for StreamSink {
         closed
             .map(drop)
             .map_err(|error| SinkError::Broken(error.to_string()))
+    }
+}
+
+impl Drop for StreamSink {
+    fn drop(&mut self) {
+        self.relays.clear();
+        // A sender that hangs in a request has a handle too, and the next sink could not open the stream.
+        let _ = self.stream.clone().close();
     }
 }
 
