@@ -198,6 +198,35 @@ fn each_call_of_a_file_fails() {
 }
 
 #[test]
+fn lines_of_a_file_that_was_removed_are_not_acknowledged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("app.log");
+    let (gauge, acknowledged) = (SinkGauge::named("file"), Arc::default());
+    let config = FileSinkConfig::new(&path).sink("file");
+    let mut sink = (config.open)(&gauge).expect("a directory");
+    let task = &mut Context::from_waker(Waker::noop());
+    let mut write = |number| {
+        let batch = batch(number, &acknowledged);
+        assert!(matches!(sink.poll_write(&batch, task), Poll::Ready(Ok(()))));
+        batch.note_taken();
+        drop(batch);
+        if number == 0 {
+            fs::remove_file(&path).expect("it is there");
+        }
+        sink.poll_idle(task)
+    };
+    let removed = write(0);
+    assert!(
+        matches!(&removed, Poll::Ready(Err(SinkError::Busy(text))) if text.contains("removed")),
+        "{removed:?}"
+    );
+    assert!(matches!(write(1), Poll::Ready(Ok(()))));
+    assert_eq!(*acknowledged.lock().expect("it is whole"), [text(1)]);
+    assert_eq!(gauge.lost(), 1);
+    assert!(path.exists());
+}
+
+#[test]
 fn each_call_of_a_stream_fails() {
     for is_direct in [false, true] {
         for number in 1.. {

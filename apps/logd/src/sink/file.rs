@@ -53,6 +53,14 @@ fn sync_data(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
+/// Fails if the file was removed: its lines are gone with it.
+fn check_linked(file: &File) -> io::Result<()> {
+    match call(|| file.metadata())?.nlink() {
+        0 => Err(io::Error::other("it was removed while it was in use")),
+        _ => Ok(()),
+    }
+}
+
 /// Under load, what somebody waits for is synced after so long.
 const SYNC_TIME: Duration = Duration::from_millis(20);
 
@@ -306,7 +314,9 @@ impl FileSink {
         let is_begun = !self.lines.is_untouched();
         let is_wanted = self.config.sync || !self.pending.is_empty() || is_begun;
         let synced = match &self.open {
-            Some(open) if is_wanted && self.unsynced_bytes > 0 => sync_data(&open.file),
+            Some(open) if is_wanted && self.unsynced_bytes > 0 => {
+                sync_data(&open.file).and_then(|()| check_linked(&open.file))
+            }
             _ => Ok(()),
         };
         let lines = if is_wanted || synced.is_err() {
