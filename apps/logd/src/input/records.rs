@@ -90,7 +90,8 @@ impl Records {
     fn take(&mut self, text: &Bytes) -> Result<(usize, bool), (StatusCode, String)> {
         let bytes_max =
             RECORD_HEAD_BYTES + SOURCE_NAME_BYTES_MAX + self.server.config().line_bytes_max;
-        let (mut at, mut is_full, mut is_at_work) = (0, false, false);
+        let (mut at, mut is_full) = (0, false);
+        let mut refused = None;
         let mut current: Option<Run<'_>> = None;
         let mut kinds = Kinds::default();
         self.is_more = false;
@@ -102,14 +103,20 @@ impl Records {
             let length = u32::from_le_bytes(*length) as usize;
             if length > bytes_max {
                 let text = format!("a record has {length} bytes, the limit is {bytes_max}");
-                return Err((StatusCode::PAYLOAD_TOO_LARGE, text));
+                refused = Some((StatusCode::PAYLOAD_TOO_LARGE, text));
+                break;
             }
             let begin = at + BATCH_HEAD_BYTES;
             let Some(bytes) = text.get(begin..begin + length) else {
                 break;
             };
-            let record = LogRecord::decode(bytes)
-                .map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+            let record = match LogRecord::decode(bytes) {
+                Ok(record) => record,
+                Err(error) => {
+                    refused = Some((StatusCode::BAD_REQUEST, error.to_string()));
+                    break;
+                }
+            };
             match self.outcome.admit_record() {
                 Admission::New => {}
                 Admission::Durable => {
@@ -117,7 +124,8 @@ impl Records {
                     continue;
                 }
                 Admission::AtWork => {
-                    is_at_work = true;
+                    let text = "an earlier request with these records is not finished".to_owned();
+                    refused = Some((StatusCode::SERVICE_UNAVAILABLE, text));
                     break;
                 }
             }
@@ -147,15 +155,12 @@ impl Records {
                 marks: record.marks,
             });
         }
+        // Also before a record that is refused: what was admitted counts as durable later.
         if let Some(run) = current {
             is_full |= self.send(run, text);
         }
         self.server.sources().count(&kinds);
-        if is_at_work {
-            let text = "an earlier request with these records is not finished".to_owned();
-            return Err((StatusCode::SERVICE_UNAVAILABLE, text));
-        }
-        Ok((at, is_full))
+        refused.map_or(Ok((at, is_full)), Err)
     }
 }
 

@@ -289,11 +289,12 @@ fn records_that_are_here_already_are_skipped() {
     let port = Port::reserve().expect("a port");
     let sink = TestSink::default();
     let to = receiver(port.address(), sink.config());
-    let post = |stream: &str, first: usize, end: usize| {
+    let post_with = |stream: &str, first: usize, end: usize, rest: &[u8]| {
         let mut body = Vec::new();
         for record in &records[first - 1..end - 1] {
             encode_batch(record, &mut body);
         }
+        body.extend_from_slice(rest);
         let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .build();
@@ -306,6 +307,7 @@ fn records_that_are_here_already_are_skipped() {
             .header(BATCH_SEQUENCE_HEADER, first.to_string());
         request.send(&body).expect("an answer").status().as_u16()
     };
+    let post = |stream: &str, first, end| post_with(stream, first, end, &[]);
     let stream = "0123456789abcdef0123456789abcdef";
     for (first, end) in [
         (1, 11),
@@ -324,6 +326,11 @@ fn records_that_are_here_already_are_skipped() {
     // Another stream has other records.
     assert_eq!(post("0123456789abcdef0123456789abcdee", 1, 11), 200);
     assert_eq!(sink.texts().len(), 110);
+    // Those before a record that is refused are here.
+    let stream = "0123456789abcdef0123456789abcded";
+    assert_eq!(post_with(stream, 1, 11, &[0xff; 4]), 413);
+    eventually("it is finished", || post(stream, 1, 11) == 200);
+    assert_eq!(sink.texts().len(), 120);
     for stream in ["", "+123456789abcdef0123456789abcdef", "0123"] {
         assert_eq!(post(stream, 1, 2), 400, "{stream:?}");
     }
