@@ -286,7 +286,9 @@ impl Shared {
                 }
                 Ok(None) => {
                     pause = IDLE;
-                    if lock(&self.acks).is_idle() {
+                    let acks = lock(&self.acks);
+                    acks.show();
+                    if acks.is_idle() {
                         self.config.gauge.recover();
                     }
                 }

@@ -1,7 +1,7 @@
 //! A relay between two servers.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{BufRead, BufReader, Lines, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     num::NonZeroUsize,
@@ -470,13 +470,19 @@ fn check_kills(kills_receiver: bool) {
         }
         sender = start("sender", round);
     }
-    sender.wait_for("relayed");
-    drop((sender, receiver));
-
     let texts = |role| {
         let lines = lines_of(&directory.path().join(role));
         lines.into_iter().map(|(.., text)| text)
     };
+    sender.wait_for(&format!("durable {}", LINES - 1));
+    // The gauge does not know of the last lines at once.
+    let sent: HashSet<String> = texts("sender").collect();
+    eventually("all arrives", || {
+        texts("receiver").collect::<HashSet<_>>().is_superset(&sent)
+    });
+    sender.wait_for("relayed");
+    drop((sender, receiver));
+
     let mut arrived: HashMap<String, u32> = HashMap::new();
     for text in texts("receiver") {
         *arrived.entry(text).or_default() += 1;
