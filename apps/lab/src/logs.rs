@@ -23,7 +23,7 @@ use rustix::{
 use crate::{
     console::say,
     interrupt::Interrupt,
-    stream::{KeyArgs, Unchecked},
+    stream::{KeyArgs, Unchecked, open_storage},
     usage::Usage,
 };
 
@@ -33,7 +33,8 @@ const FOLLOWED_LINES: usize = 10;
 /// Knobs of `freeboard logs`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogsArgs {
-    /// A log server's stream; a log file, which is read with its rotated files; or a directory of log files
+    /// A log server's stream, or its archive, such as s3://bucket/log; a log file, which is read with its rotated files;
+    /// or a directory of log files
     #[arg(value_name = "DIR")]
     path: PathBuf,
 
@@ -117,8 +118,17 @@ impl LogsArgs {
             sources: self.source.clone(),
             grep: self.grep.clone(),
         };
+        // An address of an archive.
+        let storage = match self.path.to_str().is_some_and(|path| path.contains("://")) {
+            true => Some(open_storage(&self.path).map_err(Usage::new)?.0),
+            false => None,
+        };
+        if self.follow && storage.is_some() {
+            return Err(Usage::new("--follow: an archive cannot be followed"));
+        }
         let follows_all = self.follow && self.since.is_none();
         Ok(Query {
+            storage,
             key: self.key.key(&self.path)?,
             filter,
             lines: self.lines.or(follows_all.then_some(FOLLOWED_LINES)),

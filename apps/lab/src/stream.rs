@@ -214,7 +214,7 @@ pub(crate) struct StreamArgs {
 }
 
 /// The stream in a directory, or in an archive, if the path is an address; and the archive's head.
-fn open_storage(path: &Path) -> Result<(Arc<dyn Storage>, Option<Head>), String> {
+pub(crate) fn open_storage(path: &Path) -> Result<(Arc<dyn Storage>, Option<Head>), String> {
     if let Some(url) = path.to_str().filter(|path| path.contains("://")) {
         return open_archive(url);
     }

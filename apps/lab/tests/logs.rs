@@ -55,6 +55,17 @@ fn lines_that_logd_took_are_printed() {
             .as_str()
             .is_some_and(|source| source.starts_with("tcp:127.0.0.1:"))
     );
+
+    let archive = format!("file://{}", directory.path().join("archive").display());
+    if cfg!(feature = "archive") {
+        let archived = run(&format!("stream archive {log} --to {archive}"));
+        assert_eq!(code(&archived), 0, "{}", stderr(&archived));
+        let printed = run(&format!("logs {archive} --since -1h"));
+        assert_eq!((code(&printed), stdout(&printed)), (0, print("")));
+        check_usage(&format!("logs {archive} --follow"), "cannot be followed");
+    } else {
+        check_usage(&format!("logs {archive}"), "built without archive");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     thread,
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -44,6 +44,9 @@ const FUTURE_NS: u64 = 24 * 3_600 * 1_000_000_000;
 
 /// How often the files are listed again because they changed while they were opened. Rotation is rare: once is much.
 const LISTINGS_MAX: usize = 100;
+
+/// How long a reader that follows waits for the file at first, if there are only rotated ones.
+const ROTATION: Duration = Duration::from_secs(5);
 
 /// How long a reader that follows waits before it looks for further lines.
 const WAIT: Duration = Duration::from_millis(100);
@@ -104,6 +107,16 @@ pub(super) fn read(query: &Query, output: &mut Output<'_>) -> Result<(), QueryEr
     }
     let since_ns = query.filter.since_ns.unwrap_or(0);
     let mut files = files(query, since_ns, output)?;
+    let deadline = Instant::now() + ROTATION;
+    // Between two files of a rotation there is none with this name.
+    while query.follow
+        && !files.last().is_some_and(|file| file.is_active)
+        && Instant::now() < deadline
+        && !output.is_done()
+    {
+        thread::sleep(WAIT);
+        files = self::files(query, since_ns, output)?;
+    }
     if let Some(lines) = query.lines {
         output.collect(lines);
     }

@@ -20,10 +20,15 @@ use std::{
     collections::VecDeque,
     io::{self, Write},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
-use freeboard::stream::{MasterKey, ReadError, format::segment_number, storage::LOCK_NAME};
+use freeboard::stream::{
+    MasterKey, ReadError,
+    format::segment_number,
+    storage::{LOCK_NAME, Storage},
+};
 use jiff::tz::TimeZone;
 
 use crate::record::LogRecord;
@@ -47,6 +52,8 @@ pub const LAST_BYTES_MAX: usize = 256 << 20;
 pub struct Query {
     /// The directory of a stream; a log file, which is read with its rotated files; or a directory of them.
     pub path: PathBuf,
+    /// Where the stream is, if `path` is only its name: an archive.
+    pub storage: Option<Arc<dyn Storage>>,
     /// The key that the stream was sealed with. Without it, checksums and the chain are checked.
     pub key: Option<MasterKey>,
     /// Which lines.
@@ -125,6 +132,7 @@ impl Query {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
+            storage: None,
             key: None,
             filter: Filter::default(),
             lines: None,
@@ -177,6 +185,9 @@ impl Query {
     }
 
     fn is_stream(&self) -> Result<bool, QueryError> {
+        if self.storage.is_some() {
+            return Ok(true);
+        }
         match self.path.metadata() {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Ok(false),

@@ -1,6 +1,7 @@
 //! Lines of a stream.
 
 use std::{
+    collections::BTreeSet,
     thread,
     time::{Duration, Instant},
 };
@@ -53,7 +54,7 @@ pub(super) fn read(query: &Query, output: &mut Output<'_>) -> Result<(), QueryEr
         let is_wanted = match reader.next_ref() {
             Ok(Some(record)) => show(query, output, record)?,
             Ok(None) => break,
-            Err(error) => skip(query, output, &mut reader, error)?,
+            Err(error) => skip(query, output, &mut reader, error, &mut BTreeSet::new())?,
         };
         if !is_wanted {
             return Ok(());
@@ -77,11 +78,16 @@ fn follow(
     let mut checked = Instant::now();
     let mut is_removed = false;
     let mut wait = Duration::ZERO;
+    // What was told since the last record: an error may stay for long.
+    let mut told = BTreeSet::new();
     loop {
         let next = reader.wait_next(wait);
         wait = Duration::ZERO;
         let error = match next {
-            Ok(Some(record)) if show(query, output, record)? => continue,
+            Ok(Some(record)) if show(query, output, record)? => {
+                told.clear();
+                continue;
+            }
             Ok(Some(_)) => return Ok(()),
             Ok(None) => None,
             Err(error) => Some(error),
@@ -117,20 +123,26 @@ fn follow(
                 thread::sleep(WAIT);
             }
             Some(error) => {
-                skip(query, output, &mut reader, error)?;
+                skip(query, output, &mut reader, error, &mut told)?;
             }
         }
     }
 }
 
 fn header(query: &Query) -> Option<SegmentHeader> {
-    let disk = Disk::open(&query.path).ok()?;
-    stream_header(&disk, None).ok()
+    match &query.storage {
+        Some(storage) => stream_header(storage.as_ref(), None).ok(),
+        None => stream_header(&Disk::open(&query.path).ok()?, None).ok(),
+    }
 }
 
 fn open(query: &Query, from: ReadFrom) -> Result<StreamReader, QueryError> {
     let options = ReaderOptions::new().from(from).key(query.key.clone());
-    options.open(&query.path).map_err(|error| QueryError::Open {
+    let opened = match &query.storage {
+        Some(storage) => options.open_on(storage.clone()),
+        None => options.open(&query.path),
+    };
+    opened.map_err(|error| QueryError::Open {
         path: query.path.clone(),
         error,
     })
@@ -152,23 +164,35 @@ fn show(query: &Query, output: &mut Output<'_>, record: RecordRef<'_>) -> Result
     }
 }
 
-/// Shows the fault, and goes on behind it. Returns whether anybody still reads.
+/// Shows the fault unless it was `told`, and goes on behind it. Returns whether anybody still reads.
 fn skip(
     query: &Query,
     output: &mut Output<'_>,
     reader: &mut StreamReader,
     error: ReadError,
+    told: &mut BTreeSet<String>,
 ) -> Result<bool, QueryError> {
     if let ReadError::WrongKey { .. } | ReadError::NotSealed { .. } = error {
         return Err(error.into());
     }
-    let mut is_wanted = output.damage(&error.to_string())?;
+    let mut tell = |output: &mut Output<'_>, error: &ReadError| {
+        let text = error.to_string();
+        match told.contains(&text) {
+            true => Ok(!output.is_gone),
+            false => {
+                let shown = output.damage(&text);
+                told.insert(text);
+                shown
+            }
+        }
+    };
+    let mut is_wanted = tell(output, &error)?;
     if let ReadError::Gone { oldest, .. } = error {
         reader.seek(ReadFrom::Sequence(oldest))?;
         return Ok(is_wanted);
     }
     while let Err(error) = reader.skip_damage() {
-        is_wanted = output.damage(&error.to_string())?;
+        is_wanted = tell(output, &error)?;
         match error {
             // The error may be temporary. Skipping the active segment would hide its later records.
             ReadError::Io { .. } if query.follow => {

@@ -1,10 +1,13 @@
 //! Lines that are read back, from real streams and files.
 
 use std::{
+    any::Any,
+    cell::{Cell, RefCell},
     fs,
     io::{self, Write},
     path::Path,
     sync::{
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -15,6 +18,8 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use freeboard::stream::{
     Algorithm, BufferSize, MasterKey, SEGMENT_BYTES_MIN, SealUnit, StreamOptions, StreamWriter,
+    format::segment_name,
+    storage::{Access, Disk, Storage, StorageFile},
 };
 use freeboard_logd::{
     Config, FileSinkConfig, Framing, Intake, LogRecord, Marks, Rotation, parse,
@@ -400,6 +405,107 @@ fn a_stream_that_cannot_be_read_in_one_segment_is_shown_without_it() {
     assert!((8..16).contains(&shown.report.lines), "{:?}", shown.report);
 }
 
+/// A disk that cannot read the end of the second segment.
+#[derive(Debug)]
+struct BadDisk(Disk);
+
+#[derive(Debug)]
+struct BadFile(Arc<dyn StorageFile>);
+
+const BAD_AT: u64 = 40_000;
+
+fn unsupported<T>() -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+impl Storage for BadDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn create(&self, _: &str, _: u64, _: Access) -> io::Result<Arc<dyn StorageFile>> {
+        unsupported()
+    }
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let file = self.0.open(name, access)?;
+        Ok(match name == segment_name(2) {
+            true => Arc::new(BadFile(file)),
+            false => file,
+        })
+    }
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        unsupported()
+    }
+    fn remove(&self, _: &str) -> io::Result<()> {
+        unsupported()
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        unsupported()
+    }
+    fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
+        unsupported()
+    }
+}
+
+impl StorageFile for BadFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if offset + buffer.len() as u64 > BAD_AT {
+            return Err(io::Error::other("a bad sector"));
+        }
+        self.0.read_at(buffer, offset)
+    }
+    fn write_at(&self, _: &[&[u8]], _: u64) -> io::Result<()> {
+        unsupported()
+    }
+    fn sync(&self) -> io::Result<()> {
+        unsupported()
+    }
+    fn resize(&self, _: u64) -> io::Result<()> {
+        unsupported()
+    }
+    fn bytes(&self) -> io::Result<u64> {
+        self.0.bytes()
+    }
+    fn is_direct(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_follower_tells_once_what_it_cannot_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let stream = StreamOptions::new()
+        .segment_bytes(SEGMENT_BYTES_MIN)
+        .buffer(BufferSize::Bytes(64 << 10))
+        .open(directory.path())
+        .expect("a stream");
+    let filler = "x".repeat(SEGMENT_BYTES_MIN as usize / 8);
+    for number in 0..20 {
+        append(&stream, number, "a", filler.as_bytes(), Marks::none());
+        stream.flush().expect("it is durable");
+    }
+    stream.close().expect("all is durable");
+    let segment = directory.path().join(segment_name(2));
+    let mut bytes = fs::read(&segment).expect("a segment");
+    bytes[5_000] ^= 1;
+    fs::write(&segment, bytes).expect("it can be written");
+    let mut query = Query::new(directory.path());
+    query.follow = true;
+    let disk = Disk::open(directory.path()).expect("a directory");
+    query.storage = Some(Arc::new(BadDisk(disk)));
+    let mut notes = Vec::new();
+    let asked = Cell::new(0);
+    let is_stopped = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 4
+    };
+    let mut warn = |note: Note<'_>| match note {
+        Note::Damage(text) | Note::Remark(text) => notes.push(text.to_owned()),
+    };
+    let report = query.run(&mut io::sink(), &mut warn, &is_stopped);
+    assert_eq!(report.expect("it can be read").damages, 2, "{notes:#?}");
+    assert!(notes[1].contains("a bad sector"), "{notes:#?}");
+}
+
 #[test]
 fn a_stream_is_followed_when_another_one_takes_its_place() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -708,6 +814,26 @@ fn a_file_is_followed_when_it_is_rotated_and_cut() {
         let report = reading.join().expect("no panic").expect("it can be read");
         assert_eq!((report.lines, report.damages), (8, 0));
     });
+}
+
+#[test]
+fn a_file_that_is_between_two_rotations_is_followed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("app.log.1"), "one\n").expect("written");
+    let mut query = Query::new(path("app.log"));
+    (query.follow, query.form) = (true, Form::Raw);
+    let (sender, pieces) = mpsc::channel();
+    let text = RefCell::new(String::new());
+    let is_stopped = || {
+        // It is asked first while it waits for the file.
+        fs::write(path("app.log"), "two\n").expect("written");
+        text.borrow_mut().extend(pieces.try_iter());
+        text.borrow().ends_with("two\n")
+    };
+    let report = query.run(&mut Pieces(sender), &mut |_| {}, &is_stopped);
+    assert_eq!(report.expect("it is there").damages, 0);
+    assert_eq!(text.into_inner(), "one\ntwo\n");
 }
 
 #[test]
