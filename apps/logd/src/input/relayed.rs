@@ -11,8 +11,9 @@
 //!
 //! The ranges are in memory. After a restart, what had become durable and was not answered comes again, and is written
 //! twice: at least once. The same holds for a request of which a line was shed. A record does not name the stream and the
-//! sequence that it was relayed from, so the ranges cannot be read back from the server's own stream. A stream that was
-//! truncated uses sequences again; no log server truncates one.
+//! sequence that it was relayed from, so the ranges cannot be read back from the server's own stream. Durable ranges would
+//! have to become durable with the lines, in each sink: a line that one of two sinks has lost at the restart must come again.
+//! A stream that was truncated uses sequences again; no log server truncates one.
 
 use std::{
     num::NonZeroUsize,
