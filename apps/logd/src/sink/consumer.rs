@@ -16,9 +16,9 @@ use freeboard::stream::{
 use rustix::io::Errno;
 
 use super::SinkGauge;
-use crate::record::encode_batch;
+use crate::record::{LogRecord, encode_batch};
 
-/// Records of consecutive sequences, as [`encode_batch`] writes them.
+/// Log records of consecutive sequences, as [`encode_batch`] writes them.
 pub(super) struct Chunk {
     /// The sequence of the first one.
     pub(super) first: u64,
@@ -160,6 +160,7 @@ impl Consumer {
             self.is_seeking = false;
         }
         let mut chunk: Option<Chunk> = None;
+        let mut is_told = false;
         loop {
             // What is behind a gap in the sequences is of the next chunk.
             let next = self.reader.next_sequence();
@@ -175,6 +176,15 @@ impl Consumer {
                         .lose(record.sequence.saturating_sub(self.expected));
                     self.expected = record.sequence + 1;
                     self.failures = 0;
+                    if let Err(error) = LogRecord::decode(record.payload) {
+                        // Another program has written it, or another version.
+                        if !std::mem::replace(&mut is_told, true) {
+                            let (name, sequence) = (self.gauge.name(), record.sequence);
+                            tracing::warn!("{name}: record {sequence} is passed over: {error}");
+                        }
+                        self.gauge.lose(1);
+                        continue;
+                    }
                     let chunk = chunk.get_or_insert_with(|| Chunk {
                         first: record.sequence,
                         last: record.sequence,
@@ -364,15 +374,51 @@ mod tests {
     };
 
     use super::*;
+    use crate::{
+        batch::{Format, Marks},
+        priority::Priority,
+    };
 
     fn stream() -> StreamWriter {
         let disk = SimulatedDisk::new(SimulatedSettings::default());
         StreamOptions::new().open_on(Arc::new(disk)).expect("new")
     }
 
+    fn record() -> Vec<u8> {
+        let record = LogRecord {
+            received_ns: 1,
+            priority: Priority::DEFAULT,
+            format: Format::Plain,
+            marks: Marks::none(),
+            source: "test",
+            host_at: 0,
+            host_bytes: 0,
+            text: b"a line",
+        };
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_record_that_is_no_line_is_counted_and_ends_a_chunk() {
+        let (gauge, stream) = (SinkGauge::named("test"), stream());
+        let (mut consumer, _) = Consumer::open(&stream, "test", &gauge).expect("it opens");
+        for payload in [&record()[..], b"no line", &record(), &record()] {
+            drop(stream.append(payload).expect("it has room"));
+        }
+        stream.flush().expect("it writes");
+        let mut next = || {
+            let chunk = consumer.next(1 << 20).expect("it reads");
+            chunk.map(|chunk| (chunk.first, chunk.last))
+        };
+        assert_eq!([next(), next(), next()], [Some((1, 1)), Some((3, 4)), None]);
+        assert_eq!(gauge.lost(), 1);
+    }
+
     fn hand_out(stream: &StreamWriter, consumer: &mut Consumer, acks: &mut Acks) -> Part {
         for _ in 0..3 {
-            drop(stream.append(b"record").expect("it has room"));
+            drop(stream.append(&record()).expect("it has room"));
         }
         stream.flush().expect("it writes");
         let chunk = consumer.next(1 << 20).expect("it reads");

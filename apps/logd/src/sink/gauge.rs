@@ -165,11 +165,11 @@ impl SinkGauge {
         let since = &self.failing_since_ns;
         let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         let told_at = self.told_at_ns.load(Ordering::Relaxed);
-        let is_told = self.is_told.load(Ordering::Relaxed);
         // One that began soon after the last is logged if it lasts.
-        if !is_told && (told_at == 0 || now.saturating_sub(told_at) >= TELL_EVERY_NS) {
+        let is_due = told_at == 0 || now.saturating_sub(told_at) >= TELL_EVERY_NS;
+        // The senders of a relay may fail at once: one of them logs it.
+        if is_due && !self.is_told.swap(true, Ordering::Relaxed) {
             self.told_at_ns.store(now, Ordering::Relaxed);
-            self.is_told.store(true, Ordering::Relaxed);
             tracing::warn!("the sink {} fails: {error}", self.name);
         }
     }

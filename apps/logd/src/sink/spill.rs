@@ -376,7 +376,7 @@ impl Shared {
         match consumer.next(CHUNK_BYTES).map_err(|error| busy(&error))? {
             Some(chunk) => {
                 let given_before = lock(&self.state).given_before;
-                split(chunk, given_before, acks, &self.gauge, batches);
+                split(chunk, given_before, acks, batches);
             }
             None => {
                 consumer.check().map_err(|error| busy(&error))?;
@@ -449,7 +449,6 @@ fn split(
     chunk: Chunk,
     given_before: u64,
     acks: &Arc<Mutex<Acks>>,
-    gauge: &Arc<SinkGauge>,
     batches: &mut VecDeque<Arc<Batch>>,
 ) {
     let part = lock(acks).begin(chunk.last);
@@ -472,15 +471,7 @@ fn split(
     };
     let mut sequence = chunk.first;
     for record in decode_batch(&body) {
-        let (at, record) = match record {
-            Ok(record) => record,
-            Err(error) => {
-                // Another program has written it. What follows in this chunk is not told apart from it.
-                tracing::error!("{}: record {sequence}: {error}", gauge.name());
-                gauge.lose(chunk.last + 1 - sequence);
-                break;
-            }
-        };
+        let (at, record) = record.expect("a chunk has whole lines");
         sequence += 1;
         if sequence <= given_before {
             continue;
