@@ -7,7 +7,7 @@
 //! it waits; the simulation chooses the next one. Threads outside of a simulation see no difference.
 //!
 //! - [`clock`]: monotonic time and the time of day.
-//! - [`thread`]: start, park, sleep, join.
+//! - [`thread`]: start, park, sleep, join, wait for a future.
 //! - [`sync`]: [`Mutex`](sync::Mutex) and [`Condvar`](sync::Condvar).
 //!
 //! Source: shuttle and loom replace the same types, but at compile time. Here it happens at run time, because a user's

@@ -8,6 +8,15 @@ use crate::clock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadNumber(pub u64);
 
+/// What wakes a thread. Locks have a token of their own, so that a wait for one does not take the token of an `unpark`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// Of [`thread::park`](crate::thread::park).
+    Park,
+    /// Of the types of [`sync`](crate::sync).
+    Lock,
+}
+
 /// Runs threads one at a time, on one thread of the operating system.
 pub trait Simulation {
     /// Adds a thread, which begins when the simulation chooses it.
@@ -16,11 +25,12 @@ pub trait Simulation {
     /// The thread that runs.
     fn current(&self) -> ThreadNumber;
 
-    /// Waits for the thread's token, and takes it. Returns without it when the clock has reached `deadline_ns`.
-    fn park(&self, deadline_ns: u64);
+    /// Waits for a token of the thread, and takes it. Returns without it when the clock has reached `deadline_ns`, and
+    /// sometimes earlier.
+    fn park(&self, token: Token, deadline_ns: u64);
 
-    /// Gives a thread its token; nothing if it has ended.
-    fn unpark(&self, thread: ThreadNumber);
+    /// Gives a thread a token; nothing if it has ended.
+    fn unpark(&self, thread: ThreadNumber, token: Token);
 
     /// Lets others run.
     fn yield_now(&self);

@@ -22,29 +22,59 @@ mod simulated {
     };
 
     use crate::{
-        clock, simulation,
-        thread::{self, Thread, deadline_ns},
+        clock,
+        simulation::{self, ThreadNumber, Token},
+        thread::deadline_ns,
     };
 
     /// See [`sync::Mutex`].
     #[derive(Default)]
-    pub struct Mutex<T>(sync::Mutex<T>);
+    pub struct Mutex<T> {
+        real: sync::Mutex<T>,
+        /// The simulated threads that wait for it. All of them are woken when it is unlocked, and the simulation chooses
+        /// which one gets it.
+        waiters: sync::Mutex<Vec<ThreadNumber>>,
+    }
 
     impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
         fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.0.fmt(formatter)
+            self.real.fmt(formatter)
         }
     }
 
     /// See [`sync::MutexGuard`].
     pub struct MutexGuard<'a, T> {
         lock: &'a Mutex<T>,
-        guard: sync::MutexGuard<'a, T>,
+        /// `None` from its unlocking on.
+        real: Option<sync::MutexGuard<'a, T>>,
+    }
+
+    impl<'a, T> MutexGuard<'a, T> {
+        fn real(&self) -> &sync::MutexGuard<'a, T> {
+            self.real.as_ref().expect("it is locked")
+        }
+
+        /// The real guard, which unlocks by itself.
+        fn into_real(mut self) -> sync::MutexGuard<'a, T> {
+            self.real.take().expect("it is locked")
+        }
+    }
+
+    impl<T> Drop for MutexGuard<'_, T> {
+        fn drop(&mut self) {
+            if self.real.take().is_some()
+                && let Some(simulation) = simulation::current()
+            {
+                for thread in std::mem::take(&mut *lock(&self.lock.waiters)) {
+                    simulation.unpark(thread, Token::Lock);
+                }
+            }
+        }
     }
 
     impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
         fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.guard.fmt(formatter)
+            self.real().fmt(formatter)
         }
     }
 
@@ -52,20 +82,28 @@ mod simulated {
         type Target = T;
 
         fn deref(&self) -> &T {
-            &self.guard
+            self.real()
         }
     }
 
     impl<T> DerefMut for MutexGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            &mut self.guard
+            self.real.as_mut().expect("it is locked")
         }
+    }
+
+    /// Locks a list of waiters. No code under such a lock waits or panics.
+    fn lock<T>(list: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
+        list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     impl<T> Mutex<T> {
         /// See [`sync::Mutex::new`].
         pub const fn new(value: T) -> Self {
-            Self(sync::Mutex::new(value))
+            Self {
+                real: sync::Mutex::new(value),
+                waiters: sync::Mutex::new(Vec::new()),
+            }
         }
 
         /// See [`sync::Mutex::into_inner`].
@@ -73,7 +111,7 @@ mod simulated {
         /// # Errors
         /// If it is poisoned.
         pub fn into_inner(self) -> LockResult<T> {
-            self.0.into_inner()
+            self.real.into_inner()
         }
     }
 
@@ -89,11 +127,14 @@ mod simulated {
                         Ok(guard) => return Ok(guard),
                         Err(TryLockError::Poisoned(error)) => return Err(error),
                         // Its holder waits for something else.
-                        Err(TryLockError::WouldBlock) => simulation.yield_now(),
+                        Err(TryLockError::WouldBlock) => {
+                            lock(&self.waiters).push(simulation.current());
+                            simulation.park(Token::Lock, u64::MAX);
+                        }
                     }
                 }
             }
-            self.guard(self.0.lock())
+            self.guard(self.real.lock())
         }
 
         /// See [`sync::Mutex::try_lock`].
@@ -101,8 +142,8 @@ mod simulated {
         /// # Errors
         /// If it is poisoned, or another thread has it.
         pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
-            match self.0.try_lock() {
-                Ok(guard) => Ok(MutexGuard { lock: self, guard }),
+            match self.real.try_lock() {
+                Ok(guard) => Ok(self.locked(guard)),
                 Err(TryLockError::Poisoned(error)) => {
                     self.guard(Err(error)).map_err(TryLockError::Poisoned)
                 }
@@ -115,7 +156,14 @@ mod simulated {
         /// # Errors
         /// If it is poisoned.
         pub fn get_mut(&mut self) -> LockResult<&mut T> {
-            self.0.get_mut()
+            self.real.get_mut()
+        }
+
+        fn locked<'a>(&'a self, real: sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            MutexGuard {
+                lock: self,
+                real: Some(real),
+            }
         }
 
         fn guard<'a>(
@@ -123,11 +171,8 @@ mod simulated {
             locked: LockResult<sync::MutexGuard<'a, T>>,
         ) -> LockResult<MutexGuard<'a, T>> {
             match locked {
-                Ok(guard) => Ok(MutexGuard { lock: self, guard }),
-                Err(error) => Err(PoisonError::new(MutexGuard {
-                    lock: self,
-                    guard: error.into_inner(),
-                })),
+                Ok(guard) => Ok(self.locked(guard)),
+                Err(error) => Err(PoisonError::new(self.locked(error.into_inner()))),
             }
         }
     }
@@ -147,7 +192,7 @@ mod simulated {
     /// A simulated thread that waits.
     #[derive(Debug)]
     struct Waiter {
-        thread: Thread,
+        thread: ThreadNumber,
         is_notified: AtomicBool,
     }
 
@@ -173,10 +218,10 @@ mod simulated {
         /// # Errors
         /// If the lock is poisoned.
         pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
-            if simulation::current().is_none() {
-                return guard.lock.guard(self.real.wait(guard.guard));
-            }
             let lock = guard.lock;
+            if simulation::current().is_none() {
+                return lock.guard(self.real.wait(guard.into_real()));
+            }
             self.wait_simulated(guard, u64::MAX);
             lock.lock()
         }
@@ -199,12 +244,9 @@ mod simulated {
                     Err(error) => Err(PoisonError::new((error.into_inner(), result))),
                 };
             }
-            let waited = self.real.wait_timeout(guard.guard, time);
+            let waited = self.real.wait_timeout(guard.into_real(), time);
             let pair = |(guard, result): (_, sync::WaitTimeoutResult)| {
-                (
-                    MutexGuard { lock, guard },
-                    WaitTimeoutResult(result.timed_out()),
-                )
+                (lock.locked(guard), WaitTimeoutResult(result.timed_out()))
             };
             match waited {
                 Ok(it) => Ok(pair(it)),
@@ -237,49 +279,49 @@ mod simulated {
 
         /// Waits for a notification without the lock. Whether it came before the deadline.
         fn wait_simulated<T>(&self, guard: MutexGuard<'_, T>, deadline_ns: u64) -> bool {
+            let simulation = simulation::current().expect("the thread is simulated");
             let waiter = Arc::new(Waiter {
-                thread: thread::current(),
+                thread: simulation.current(),
                 is_notified: AtomicBool::new(false),
             });
             self.waiters().push_back(waiter.clone());
             drop(guard);
-            let simulation = simulation::current().expect("the thread is simulated");
             // Ordering: Relaxed, here and below: one thread of the operating system makes all accesses.
             while !waiter.is_notified.load(Ordering::Relaxed) {
                 if clock::now_ns() >= deadline_ns {
                     self.waiters().retain(|it| !Arc::ptr_eq(it, &waiter));
                     return false;
                 }
-                simulation.park(deadline_ns);
+                simulation.park(Token::Lock, deadline_ns);
             }
             true
         }
 
         fn waiters(&self) -> sync::MutexGuard<'_, VecDeque<Arc<Waiter>>> {
-            self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+            lock(&self.waiters)
         }
 
         /// See [`sync::Condvar::notify_one`].
         pub fn notify_one(&self) {
-            if simulation::current().is_none() {
+            let Some(simulation) = simulation::current() else {
                 return self.real.notify_one();
-            }
+            };
             let waiter = self.waiters().pop_front();
             if let Some(waiter) = waiter {
                 waiter.is_notified.store(true, Ordering::Relaxed);
-                waiter.thread.unpark();
+                simulation.unpark(waiter.thread, Token::Lock);
             }
         }
 
         /// See [`sync::Condvar::notify_all`].
         pub fn notify_all(&self) {
-            if simulation::current().is_none() {
+            let Some(simulation) = simulation::current() else {
                 return self.real.notify_all();
-            }
+            };
             let waiters = std::mem::take(&mut *self.waiters());
             for waiter in waiters {
                 waiter.is_notified.store(true, Ordering::Relaxed);
-                waiter.thread.unpark();
+                simulation.unpark(waiter.thread, Token::Lock);
             }
         }
     }

@@ -1,16 +1,60 @@
 //! Threads, by the interface of [`std::thread`]: the operating system's, or the simulation's if the present thread runs
 //! one.
 
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
 #[cfg(not(feature = "simulated"))]
-pub use std::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, sleep, yield_now};
+pub use std::thread::{
+    Builder, JoinHandle, Thread, ThreadId, available_parallelism, current, park, park_timeout,
+    sleep, yield_now,
+};
 
 #[cfg(feature = "simulated")]
 pub use self::simulated::*;
+
+/// Polls a future on this thread, which parks in between, until it is ready.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unparker {
+        thread: Thread,
+        is_woken: AtomicBool,
+    }
+    impl Wake for Unparker {
+        fn wake(self: Arc<Self>) {
+            // Ordering: Release pairs with the Acquire below: the next poll sees what the waker has done.
+            self.is_woken.store(true, Ordering::Release);
+            self.thread.unpark();
+        }
+    }
+    let unparker = Arc::new(Unparker {
+        thread: current(),
+        is_woken: AtomicBool::new(false),
+    });
+    let waker = Waker::from(unparker.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        // Ordering: Acquire, as above.
+        while !unparker.is_woken.swap(false, Ordering::Acquire) {
+            park();
+        }
+    }
+}
 
 #[cfg(feature = "simulated")]
 mod simulated {
     use std::{
         io,
+        num::NonZero,
         panic::{AssertUnwindSafe, catch_unwind},
         sync::Arc,
         thread,
@@ -19,7 +63,7 @@ mod simulated {
 
     use crate::{
         clock,
-        simulation::{self, ThreadNumber},
+        simulation::{self, ThreadNumber, Token},
         sync::{Condvar, Mutex},
     };
 
@@ -33,14 +77,33 @@ mod simulated {
         Simulated(ThreadNumber),
     }
 
+    /// See [`thread::ThreadId`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct ThreadId(Id);
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    enum Id {
+        Real(thread::ThreadId),
+        Simulated(ThreadNumber),
+    }
+
     impl Thread {
+        /// See [`thread::Thread::id`]. The threads of two simulations may have equal ids.
+        #[must_use]
+        pub fn id(&self) -> ThreadId {
+            ThreadId(match &self.0 {
+                Kind::Real(thread) => Id::Real(thread.id()),
+                Kind::Simulated(number) => Id::Simulated(*number),
+            })
+        }
+
         /// See [`thread::Thread::unpark`]. A thread of a simulation that is over is not woken.
         pub fn unpark(&self) {
             match &self.0 {
                 Kind::Real(thread) => thread.unpark(),
                 Kind::Simulated(number) => {
                     if let Some(simulation) = simulation::current() {
-                        simulation.unpark(*number);
+                        simulation.unpark(*number, Token::Park);
                     }
                 }
             }
@@ -59,7 +122,7 @@ mod simulated {
     /// See [`thread::park`].
     pub fn park() {
         match simulation::current() {
-            Some(simulation) => simulation.park(u64::MAX),
+            Some(simulation) => simulation.park(Token::Park, u64::MAX),
             None => thread::park(),
         }
     }
@@ -67,7 +130,7 @@ mod simulated {
     /// See [`thread::park_timeout`].
     pub fn park_timeout(time: Duration) {
         match simulation::current() {
-            Some(simulation) => simulation.park(deadline_ns(time)),
+            Some(simulation) => simulation.park(Token::Park, deadline_ns(time)),
             None => thread::park_timeout(time),
         }
     }
@@ -79,7 +142,8 @@ mod simulated {
         };
         let deadline_ns = deadline_ns(time);
         while clock::now_ns() < deadline_ns {
-            simulation.park(deadline_ns);
+            // Not the token of `park`, which would be lost.
+            simulation.park(Token::Lock, deadline_ns);
         }
     }
 
@@ -88,6 +152,17 @@ mod simulated {
         match simulation::current() {
             Some(simulation) => simulation.yield_now(),
             None => thread::yield_now(),
+        }
+    }
+
+    /// See [`thread::available_parallelism`]. A simulation has 2 processors on all machines.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    pub fn available_parallelism() -> io::Result<NonZero<usize>> {
+        match simulation::current() {
+            Some(_) => Ok(NonZero::new(2).expect("2 is not 0")),
+            None => thread::available_parallelism(),
         }
     }
 
@@ -175,7 +250,7 @@ mod simulated {
         /// See [`thread::JoinHandle::join`].
         ///
         /// # Errors
-        /// The panic of the thread.
+        /// The panic of the thread. A text if the thread is of a simulation that is over, because it will not end.
         pub fn join(self) -> thread::Result<T> {
             match self.0 {
                 Handle::Real(handle) => handle.join(),
@@ -184,6 +259,9 @@ mod simulated {
                     loop {
                         if let Some(result) = result.take() {
                             return result;
+                        }
+                        if simulation::current().is_none() {
+                            return Err(Box::new("the simulation of this thread is over"));
                         }
                         let woken = outcome.ended.wait(result);
                         result = woken.unwrap_or_else(|it| it.into_inner());

@@ -12,7 +12,7 @@ use std::{
 
 use freeboard_flow::random;
 use freeboard_meter::clock;
-use freeboard_platform::simulation::{self, Entered, Simulation, ThreadNumber};
+use freeboard_platform::simulation::{self, Entered, Simulation, ThreadNumber, Token};
 use freeboard_sched::{Phase, catch_panic, manual::Executor};
 
 use super::{STEPS_MAX, faults::FaultTable, gave_up_text};
@@ -113,16 +113,16 @@ impl Simulation for Kit {
     }
 
     #[track_caller]
-    fn park(&self, deadline_ns: u64) {
+    fn park(&self, token: Token, deadline_ns: u64) {
         if self.executor.is_root() {
-            self.block(deadline_ns, || self.executor.take_token());
+            self.block(deadline_ns, || self.executor.take_token(token));
         } else {
-            self.executor.park(deadline_ns);
+            self.executor.park(token, deadline_ns);
         }
     }
 
-    fn unpark(&self, thread: ThreadNumber) {
-        self.executor.unpark(thread);
+    fn unpark(&self, thread: ThreadNumber, token: Token) {
+        self.executor.unpark(thread, token);
     }
 
     fn yield_now(&self) {

@@ -16,7 +16,7 @@ use std::{cell::Cell, collections::BTreeMap, rc::Rc, sync::Arc};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 use freeboard_meter::clock;
-use freeboard_platform::simulation::{Simulation, ThreadNumber};
+use freeboard_platform::simulation::{Simulation, ThreadNumber, Token};
 
 use super::{Executor, GaveUp, Ready, StepKind, call, timers::Due};
 use crate::label::RunLabel;
@@ -94,12 +94,28 @@ pub(super) enum Shown {
     Thread(Arc<str>),
 }
 
+/// The tokens that a thread has.
+#[derive(Default)]
+struct Tokens {
+    park: bool,
+    lock: bool,
+}
+
+impl Tokens {
+    fn get_mut(&mut self, token: Token) -> &mut bool {
+        match token {
+            Token::Park => &mut self.park,
+            Token::Lock => &mut self.lock,
+        }
+    }
+}
+
 /// A job that has begun, or that is about to.
 struct Thread {
     shown: Shown,
     /// `None` before it begins and while it runs.
     stack: Option<Stack>,
-    has_token: bool,
+    tokens: Tokens,
     is_parked: bool,
     /// The place of the timer that wakes it at its deadline.
     timer: Option<(u64, u64)>,
@@ -115,7 +131,7 @@ pub(super) struct Threads {
     current: u64,
     yielder: Option<Rc<Cell<*const Yield>>>,
     last: u64,
-    root_has_token: bool,
+    root_tokens: Tokens,
 }
 
 // SAFETY: an executor uses its stacks only on the thread that made it: `Executor::check_thread` fails on others. Its drop
@@ -128,7 +144,7 @@ impl Threads {
         let thread = Thread {
             shown,
             stack: None,
-            has_token: false,
+            tokens: Tokens::default(),
             is_parked: false,
             timer: None,
             condition: None,
@@ -239,15 +255,15 @@ impl Executor {
         !self.lock().threads.threads.is_empty()
     }
 
-    /// Takes the token of the present thread, if it has one.
-    pub fn take_token(&self) -> bool {
+    /// Takes a token of the present thread, if it has it.
+    pub fn take_token(&self, token: Token) -> bool {
         let mut state = self.lock();
         let threads = &mut state.threads;
-        let token = match threads.threads.get_mut(&threads.current) {
-            Some(thread) => &mut thread.has_token,
-            None => &mut threads.root_has_token,
+        let tokens = match threads.threads.get_mut(&threads.current) {
+            Some(thread) => &mut thread.tokens,
+            None => &mut threads.root_tokens,
         };
-        std::mem::take(token)
+        std::mem::take(tokens.get_mut(token))
     }
 
     /// Marks the present thread as parked, with a timer for the deadline.
@@ -337,12 +353,12 @@ impl Simulation for Executor {
 
     /// # Panics
     /// On the root: see [`Executor::block`].
-    fn park(&self, deadline_ns: u64) {
-        if self.take_token() || clock::now_ns() >= deadline_ns {
+    fn park(&self, token: Token, deadline_ns: u64) {
+        if self.take_token(token) || clock::now_ns() >= deadline_ns {
             return;
         }
         if self.is_root() {
-            match self.block(deadline_ns, || self.take_token()) {
+            match self.block(deadline_ns, || self.take_token(token)) {
                 Ok(()) | Err(GaveUp::DeadlinePassed) => {}
                 Err(why) => self.fail(format!("a thread waits: {why:?}")),
             }
@@ -350,18 +366,18 @@ impl Simulation for Executor {
         }
         self.set_parked(deadline_ns, None);
         self.suspend();
-        self.take_token();
+        self.take_token(token);
     }
 
-    fn unpark(&self, thread: ThreadNumber) {
+    fn unpark(&self, thread: ThreadNumber, token: Token) {
         let ThreadNumber(number) = thread;
         {
             let mut state = self.lock();
             let threads = &mut state.threads;
             if number == ROOT {
-                threads.root_has_token = true;
+                *threads.root_tokens.get_mut(token) = true;
             } else if let Some(thread) = threads.threads.get_mut(&number) {
-                thread.has_token = true;
+                *thread.tokens.get_mut(token) = true;
             }
         }
         self.wake_thread(number);
@@ -489,7 +505,7 @@ mod tests {
                 spawn("adder", move || {
                     let mut sum = lock.lock().expect("no panic");
                     let before = *sum;
-                    thread::yield_now();
+                    thread::sleep(Duration::from_secs(1));
                     *sum = before + 1;
                 })
             })
@@ -498,6 +514,29 @@ mod tests {
             adder.join().expect("no panic");
         }
         assert_eq!(*lock.lock().expect("no panic"), 3);
+    }
+
+    #[test]
+    fn a_wait_for_a_lock_leaves_the_token_of_an_unpark() {
+        for seed in 0..50 {
+            let (_executor, _entered) = enter(seed);
+            let lock = Arc::new(Mutex::new(()));
+            let held = lock.clone();
+            let holder = spawn("holder", move || {
+                let _held = held.lock().expect("no panic");
+                thread::sleep(Duration::from_secs(1));
+            });
+            let waiter = spawn("waiter", move || {
+                thread::sleep(Duration::from_millis(1));
+                drop(lock.lock().expect("no panic"));
+                thread::park();
+            });
+            // It comes while the waiter waits for the lock.
+            thread::sleep(Duration::from_millis(10));
+            waiter.thread().unpark();
+            waiter.join().expect("no panic");
+            holder.join().expect("no panic");
+        }
     }
 
     #[test]
