@@ -3,16 +3,19 @@
 use std::{
     io,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
 use crate::{ReadError, ReaderStop, Record, RecordRef, StreamReader};
 use freeboard_actor::{ActorRef, Receives};
 use freeboard_flow::Credit;
+use freeboard_platform::{
+    sync::{Condvar, Mutex, MutexGuard},
+    thread::{self, JoinHandle},
+};
 
 /// How long the feed waits for a record before it checks whether it was stopped.
 const WAIT: Duration = Duration::from_millis(100);

@@ -1,13 +1,8 @@
 //! Sends what is finished, in order, and removes what is too old.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    ops::ControlFlow,
-    sync::Arc,
-    thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, io, ops::ControlFlow, sync::Arc, time::Duration};
+
+use freeboard_platform::{clock, thread};
 
 use crate::{
     format::{
@@ -392,9 +387,7 @@ impl Archiver {
 
     /// Removes the oldest segments from the archive while a limit demands it. Returns how many.
     fn remove_old(&mut self, state: &mut State) -> Result<u64, ArchiveError> {
-        let now_ns = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |time| time.as_nanos());
+        let now_ns = clock::since_1970().as_nanos();
         let mut bytes: u64 = state.objects.values().sum();
         let mut removed = Vec::new();
         let numbers: Vec<(u64, u64)> = state.objects.iter().map(|(n, b)| (*n, *b)).collect();

@@ -65,9 +65,14 @@ use std::{
     collections::BTreeMap,
     fmt, io,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
+};
+
+use freeboard_platform::{
+    clock,
+    sync::{Mutex, MutexGuard},
+    thread,
 };
 
 use crate::{
@@ -184,7 +189,7 @@ impl ArchiveOptions {
             url: url.to_owned(),
             rate: self.rate,
             part_bytes: self.part_bytes,
-            next: Mutex::new(Instant::now()),
+            next: Mutex::new(clock::now()),
             listed: Mutex::new(None),
         })))
     }
@@ -267,7 +272,7 @@ impl Archive {
     /// Waits until the rate allows to transfer so many bytes.
     fn pace(&self, bytes: u64) {
         let Some(rate) = self.0.rate else { return };
-        let now = Instant::now();
+        let now = clock::now();
         let begin = {
             let mut next = lock(&self.0.next);
             let begin = now.max(*next);

@@ -9,7 +9,9 @@
 //! Each step is durable before the next, so after a crash the files are a shorter stream and the pending segment. The
 //! next opening recovers that stream and completes the rest. Completing twice changes nothing more.
 
-use std::{io, time::SystemTime};
+use std::io;
+
+use freeboard_platform::clock;
 
 use crate::{
     format::{
@@ -316,7 +318,5 @@ fn damaged(header: &SegmentHeader, stop: &Stop, reason: &str) -> OpenError {
 }
 
 fn time_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    u64::try_from(clock::since_1970().as_nanos()).unwrap_or(u64::MAX)
 }

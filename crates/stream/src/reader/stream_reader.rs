@@ -5,8 +5,13 @@ use std::{
     fmt, io,
     ops::Range,
     path::Path,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
+};
+
+use freeboard_platform::{
+    clock,
+    sync::{Condvar, Mutex},
 };
 
 use crate::{
@@ -256,14 +261,14 @@ impl StreamReader {
     /// which would be damage, is checked once a minute.
     pub fn wait_next(&mut self, timeout: Duration) -> Result<Option<RecordRef<'_>>, ReadError> {
         self.is_waiting = true;
-        let begun = Instant::now();
+        let begun = clock::now();
         let mut pause = FOLLOW_PAUSE_MIN;
         loop {
             let found = self.advance();
             if let Some(found) = self.note(found)? {
                 return Ok(Some(self.record(found)));
             }
-            let left = timeout.saturating_sub(begun.elapsed());
+            let left = timeout.saturating_sub(clock::now() - begun);
             if left.is_zero() || self.stop.pause(pause.min(left)) {
                 return Ok(None);
             }
@@ -362,14 +367,14 @@ impl StreamReader {
         // An empty file follows, or none: the end, if no later data says otherwise. It is searched once at each
         // position.
         let position = (number, here.offset);
-        let is_recent = |at: Instant| at.elapsed() < SEARCH_PAUSE;
+        let is_recent = |at: Instant| clock::now() - at < SEARCH_PAUSE;
         let is_put_off = self.is_waiting && self.searched_at.is_some_and(is_recent);
         if self.searched == Some(position) || is_put_off {
             return Ok(Step::End);
         }
         if !self.is_proved_durable()? {
             self.searched = Some(position);
-            self.searched_at = Some(Instant::now());
+            self.searched_at = Some(clock::now());
             return Ok(Step::End);
         }
         self.try_again(reason)

@@ -10,7 +10,9 @@ mod report;
 mod segment;
 mod verify_pass;
 
-use std::{io, thread, time::Duration};
+use std::{io, time::Duration};
+
+use freeboard_platform::thread;
 
 use crate::{
     format::{

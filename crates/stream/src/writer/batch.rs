@@ -5,9 +5,11 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, PoisonError, Weak},
     task::Waker,
 };
+
+use freeboard_platform::sync::Mutex;
 
 use super::error::TicketError;
 

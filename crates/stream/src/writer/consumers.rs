@@ -3,11 +3,9 @@
 //! One page of a file holds both. It is written under a lock of its own, which no appending producer takes. Tickets wait
 //! for it only with [`StreamOptions::rollback_unacknowledged`](crate::StreamOptions::rollback_unacknowledged).
 
-use std::{
-    io,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{io, sync::PoisonError};
 
+use freeboard_platform::sync::{Mutex, MutexGuard};
 use thiserror::Error;
 
 use crate::{

@@ -217,7 +217,8 @@ impl StreamOptions {
 
     pub(super) fn shard_count(&self) -> usize {
         self.shards.unwrap_or_else(|| {
-            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            let processors =
+                freeboard_platform::thread::available_parallelism().map_or(1, usize::from);
             let affordable = self.memory.bound() as usize / self.buffer.smallest().max(1) / 2;
             processors.min(8).min(affordable).max(1)
         })

@@ -8,10 +8,15 @@ use std::{
     collections::VecDeque,
     io,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
+};
+
+use freeboard_platform::{
+    clock,
+    sync::{Condvar, Mutex, MutexGuard},
 };
 
 use crate::{
@@ -602,7 +607,5 @@ impl Drop for Busy<'_> {
 
 /// Nanoseconds since 1970.
 pub(super) fn time_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    u64::try_from(clock::since_1970().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,9 +1,11 @@
 //! The pages that producers fill, each under a lock of its own.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
+
+use freeboard_platform::sync::{Mutex, MutexGuard};
 
 use crate::{
     format::{CHUNK_HEADER_BYTES, HeadsSum, fill_record, record_bytes},

@@ -3,7 +3,7 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::Waker,
@@ -11,6 +11,7 @@ use std::{
 
 use freeboard_flow::Admission;
 use freeboard_meter::now_ns;
+use freeboard_platform::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::{
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, record_bytes},

@@ -4,9 +4,13 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU64},
     },
+};
+
+use freeboard_platform::{
+    sync::{Condvar, Mutex},
     thread::{self, JoinHandle},
 };
 

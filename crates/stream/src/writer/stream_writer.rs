@@ -6,10 +6,14 @@ use std::{
     io,
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
+};
+
+use freeboard_platform::{
+    sync::Mutex,
     thread::{self, JoinHandle},
 };
 

@@ -5,8 +5,12 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use freeboard_platform::{
+    clock,
     thread::{self, Thread, ThreadId},
-    time::{Duration, Instant},
 };
 
 use super::{batch::Batch, error::TicketError};
@@ -70,7 +74,7 @@ impl Ticket {
         if let Some(outcome) = self.try_get() {
             return Some(outcome);
         }
-        let begun = Instant::now();
+        let begun = clock::now();
         self.batch.help();
         if let Some(outcome) = self.try_get() {
             return Some(outcome);
@@ -86,7 +90,7 @@ impl Ticket {
             if let Some(outcome) = self.try_get() {
                 return Some(outcome);
             }
-            let left = timeout.saturating_sub(begun.elapsed());
+            let left = timeout.saturating_sub(clock::now() - begun);
             if left.is_zero() {
                 return None;
             }

@@ -2,9 +2,12 @@
 //!
 //! `FREEBOARD_SEEDS` says how many seeds each test runs, `FREEBOARD_SEED` which one. A seed fixes all
 //! but the order in which the threads of a stream make their calls, so a failure may take some
-//! attempts to be seen again.
+//! attempts to be seen again. In a simulation it fixes that order, too.
 
-use crate::crash::{Case, Dice, Ending, Life, Stream, seeds::for_seeds};
+use crate::crash::{
+    Case, Dice, Ending, Life, Stream,
+    seeds::{for_seeds, simulate},
+};
 use freeboard_stream::{SyncMode, storage::simulated::Fault};
 
 /// Calls that a life makes, about: the power fails within as many.
@@ -71,20 +74,31 @@ fn nothing_is_lost_when_the_process_is_killed() {
     });
 }
 
+fn calls_fail(dice: &mut Dice) -> Life {
+    let ending = power_failure(dice);
+    let faults = (0..dice.within(1..4)).map(|_| {
+        let fault = dice.choose(&[Fault::Io, Fault::Full]);
+        (dice.by_magnitude(CALLS_MAX), fault)
+    });
+    Life {
+        faults: faults.collect(),
+        sync: Case::sync(dice),
+        ending: dice.choose(&[Ending::Closed, Ending::Killed, ending]),
+    }
+}
+
 #[test]
 fn nothing_acknowledged_is_lost_when_calls_fail() {
-    for_seeds(4_000, |seed| {
-        run(seed, |dice| {
-            let ending = power_failure(dice);
-            let faults = (0..dice.within(1..4)).map(|_| {
-                let fault = dice.choose(&[Fault::Io, Fault::Full]);
-                (dice.by_magnitude(CALLS_MAX), fault)
-            });
-            Life {
-                faults: faults.collect(),
-                sync: Case::sync(dice),
-                ending: dice.choose(&[Ending::Closed, Ending::Killed, ending]),
-            }
-        })
+    for_seeds(4_000, |seed| run(seed, calls_fail));
+}
+
+#[test]
+fn in_a_simulation_a_seed_repeats_its_steps() {
+    for_seeds(400, |seed| {
+        let once = || simulate(seed, |seed| run(seed, calls_fail));
+        if once()? != once()? {
+            return Err("its steps depend on more than the seed".to_owned());
+        }
+        Ok(())
     });
 }

@@ -20,6 +20,7 @@ mod reader_damage;
 mod recovery;
 mod retention;
 mod simulated_disk;
+mod simulation;
 mod snapshots;
 #[cfg(feature = "actor")]
 mod stream_actor;

@@ -4,9 +4,10 @@ use std::{
     any::Any,
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
+    time::Duration,
 };
 
+use freeboard_platform::thread;
 use rustix::io::Errno;
 
 use crate::{
@@ -60,6 +61,11 @@ impl SimulatedDisk {
     /// Changes its capacity, in bytes; files that exist stay.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.machine().settings.capacity_bytes = bytes;
+    }
+
+    /// Changes the longest time that a call takes, from the next call on.
+    pub fn set_latency_max(&self, time: Duration) {
+        self.machine().settings.latency_max = time;
     }
 
     /// How many calls there were since the machine was started, those that failed included.
@@ -129,7 +135,16 @@ impl SimulatedDisk {
         operation: Operation,
         run: impl FnOnce(&mut Machine, Effect) -> io::Result<R>,
     ) -> io::Result<R> {
+        self.take_time();
         self.machine().call(self.boot, operation, run)
+    }
+
+    /// Waits as long as a call takes. No lock is held: other calls come in between, or the power fails.
+    fn take_time(&self) {
+        let time = self.machine().latency();
+        if !time.is_zero() {
+            thread::sleep(time);
+        }
     }
 
     fn opened(&self, content: SharedContent, access: Access) -> Arc<dyn StorageFile> {
@@ -327,9 +342,11 @@ impl SimulatedFile {
 
     /// Lets other calls come in between.
     fn make_way(&self) {
-        for _ in 0..self.disk.machine().random.below(YIELDS_MAX) {
+        let yields = self.disk.machine().random.below(YIELDS_MAX);
+        for _ in 0..yields {
             thread::yield_now();
         }
+        self.disk.take_time();
     }
 
     /// Whether an error of writing back must be reported. It is reported once.

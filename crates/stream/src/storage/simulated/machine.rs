@@ -3,6 +3,7 @@
 use std::{
     io,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use freeboard_flow::random;
@@ -27,6 +28,9 @@ pub struct SimulatedSettings {
     pub seed: u64,
     /// The bytes that the device writes whole or not at all: 512 or 4,096.
     pub sector_bytes: usize,
+    /// The longest time that a call takes. Each takes a random part of it: of virtual time in a simulation, where the
+    /// completions that are due at the same time have a random order.
+    pub latency_max: Duration,
     /// The capacity for all files, in bytes; `None` for no limit.
     pub capacity_bytes: Option<u64>,
     /// Whether durable files go past the page cache. If not, as on some file systems, each write to
@@ -39,6 +43,7 @@ impl Default for SimulatedSettings {
         Self {
             seed: 0,
             sector_bytes: 512,
+            latency_max: Duration::ZERO,
             capacity_bytes: None,
             is_direct: true,
         }
@@ -133,6 +138,14 @@ impl Machine {
         self.is_on = true;
         self.is_locked = false;
         self.boot
+    }
+
+    /// How long a call takes.
+    pub(super) fn latency(&mut self) -> Duration {
+        match self.settings.latency_max.as_nanos() {
+            0 => Duration::ZERO,
+            max => Duration::from_nanos(self.random.below(max as u64 + 1)),
+        }
     }
 
     /// Whether there is space for `more` bytes.

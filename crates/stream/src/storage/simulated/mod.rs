@@ -1,8 +1,9 @@
 //! A disk for crash tests: it loses, tears and reorders unsynced writes, and fails any call.
 //!
 //! After the simulators of FoundationDB and TigerBeetle: all chance comes from one seed, so that a
-//! failure is repeated by its number. One thread sees the same run each time; where several threads
-//! call, the order of their calls is the scheduler's.
+//! failure is repeated by its number. Several threads that call it see the same run each time if they run in a simulation
+//! (`freeboard_platform::simulation`), where a call takes virtual time; otherwise the order of their calls is the
+//! operating system's. Disks share nothing: give each node of a simulation its own.
 //!
 //! ```text
 //!                 write_at              sync                          power fails

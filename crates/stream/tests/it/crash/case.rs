@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use freeboard_flow::LaneConfig;
+use freeboard_platform::simulation;
 use freeboard_stream::{
     BufferSize, MasterKey, Retention, StreamOptions, SyncMode,
     format::{Algorithm, SealUnit},
@@ -37,6 +38,10 @@ impl Case {
             disk: SimulatedSettings {
                 seed: dice.next(),
                 sector_bytes: dice.choose(&[512, 4_096]),
+                latency_max: match simulation::current() {
+                    Some(_) => Duration::from_micros(dice.choose(&[0, 10, 3_000])),
+                    None => Duration::ZERO,
+                },
                 capacity_bytes: None,
                 is_direct: !dice.one_in(4),
             },

@@ -1,7 +1,8 @@
 //! One opening of the stream, to its end.
 
-use std::{sync::Arc, thread};
+use std::sync::Arc;
 
+use freeboard_platform::thread;
 use freeboard_stream::{
     OpenError, StreamWriter, SyncMode,
     storage::simulated::{Fault, SimulatedDisk},
@@ -125,20 +126,20 @@ impl<'a> Stream<'a> {
     }
 
     fn produce(&self, writer: &StreamWriter, dice: &mut Dice) -> Vec<Vec<Sent>> {
-        thread::scope(|scope| {
-            let producers: Vec<_> = (0..self.case.producers)
-                .map(|producer| {
-                    let (writer, case) = (writer.clone(), self.case);
-                    let first_index = self.ledger.next_index(producer);
-                    let mut dice = Dice::new(dice.next());
-                    scope.spawn(move || produce(&writer, producer, first_index, case, &mut dice))
-                })
-                .collect();
-            let ended = producers.into_iter().map(|producer| producer.join());
-            ended
-                .map(|sent| sent.expect("a producer does not panic"))
-                .collect()
-        })
+        let producers: Vec<_> = (0..self.case.producers)
+            .map(|producer| {
+                let (writer, case) = (writer.clone(), self.case.clone());
+                let first_index = self.ledger.next_index(producer);
+                let mut dice = Dice::new(dice.next());
+                let body = move || produce(&writer, producer, first_index, &case, &mut dice);
+                let builder = thread::Builder::new().name(format!("producer-{producer}"));
+                builder.spawn(body).expect("a thread")
+            })
+            .collect();
+        let ended = producers.into_iter().map(|producer| producer.join());
+        ended
+            .map(|sent| sent.expect("a producer does not panic"))
+            .collect()
     }
 
     fn end(

@@ -5,10 +5,13 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use freeboard_platform::{
+    clock,
+    thread::{self, Thread},
+};
 use freeboard_stream::{AppendError, StreamWriter, Ticket, TicketError};
 
 use super::{
@@ -100,9 +103,9 @@ fn poll_a_little(ticket: &mut Ticket) {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut ticket = pin!(ticket);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = clock::now() + PATIENCE;
     while ticket.as_mut().poll(&mut context) == Poll::Pending {
-        let rest = deadline.saturating_duration_since(Instant::now());
+        let rest = deadline.saturating_duration_since(clock::now());
         if rest.is_zero() {
             return;
         }

@@ -1,6 +1,14 @@
 //! Many seeds, one after the other.
 
-use std::{env, sync::mpsc, thread, time::Duration};
+use std::{env, rc::Rc, sync::mpsc, thread, time::Duration};
+
+use freeboard_platform::simulation;
+use freeboard_sched::manual::Executor;
+
+use super::dice::Dice;
+
+/// The most steps of a simulated case.
+const STEPS_MAX: u64 = 10_000_000;
 
 /// A case that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -36,4 +44,21 @@ pub(crate) fn for_seeds(count: u64, case: fn(u64) -> Result<(), String>) {
             Err(mpsc::RecvTimeoutError::Disconnected) => panic!("FREEBOARD_SEED={seed} panicked"),
         }
     }
+}
+
+/// Runs `case` with all its threads on this one, in an order that the seed chooses. Returns the checksum of its steps.
+pub(crate) fn simulate(
+    seed: u64,
+    case: impl FnOnce(u64) -> Result<(), String>,
+) -> Result<u64, String> {
+    let mut dice = Dice::new(seed);
+    let choose = move |choices: usize| dice.within(0..choices as u64) as usize;
+    let executor = Executor::new(Box::new(choose), STEPS_MAX, || Box::new(|| ()));
+    let entered = simulation::enter(Rc::new(executor.clone()));
+    let _entered = entered.ok_or("the thread runs a simulation already")?;
+    case(seed)?;
+    if executor.has_threads() {
+        return Err("a thread has outlived its stream".to_owned());
+    }
+    Ok(executor.trace_checksum())
 }
