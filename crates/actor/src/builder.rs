@@ -223,8 +223,9 @@ impl SystemBuilder {
         }
         self.on_dead_letter = Some(kit.observe_dead_letters(self.on_dead_letter));
         self.on_failure = Some(kit.observe_failures(self.on_failure));
-        self.build_on(Timers::manual(kit.executor()), |settings, on_end| {
-            Scheduler::manual(kit.executor(), settings, on_end)
+        let executor = kit.executor().here();
+        self.build_on(Timers::manual(&executor), |settings, on_end| {
+            Scheduler::manual(&executor, settings, on_end)
         })
     }
 

@@ -158,6 +158,16 @@ impl LaneGauges {
         shedding.map_or(0, |it| it.by_reason.iter().map(Counter::get).sum())
     }
 
+    /// Messages shed for other reasons than these.
+    #[cfg(feature = "testing")]
+    pub(crate) fn shed_except(&self, others: &[ShedReason]) -> u64 {
+        let Some(shedding) = self.shedding.get() else {
+            return 0;
+        };
+        let others = others.iter().map(|it| shedding.by_reason[it.index()].get());
+        self.shed_total() - others.sum::<u64>()
+    }
+
     /// Messages that the actor's own runs took from the lane, handled or not. Refusals at a full lane do not count.
     pub(crate) fn consumed(&self) -> u64 {
         let by_turns = [

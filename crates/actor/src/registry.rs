@@ -144,6 +144,16 @@ impl Registry {
         cells
     }
 
+    /// The first living actor for which `find` returns something.
+    #[cfg(feature = "testing")]
+    pub(crate) fn find_map<T>(&self, find: impl Fn(&Core) -> Option<T>) -> Option<(CoreRef, T)> {
+        (0..SHARDS).find_map(|shard| {
+            let shard = self.lock(shard);
+            let mut cells = shard.cells.iter();
+            cells.find_map(|(_, cell)| Some((cell.clone(), find(cell)?)))
+        })
+    }
+
     /// All living actors, and the totals of the terminated ones by type: each actor is in exactly one of them.
     pub(crate) fn census(&self) -> (Vec<CoreRef>, Vec<TypeSnapshot>) {
         let mut cells = Vec::new();

@@ -3,7 +3,7 @@
 use std::{any::TypeId, time::Duration};
 
 use freeboard_queue::Barrier;
-use freeboard_sched::Task;
+use freeboard_sched::{Task, manual::Node};
 
 use super::kit::{Kit, active};
 use crate::{
@@ -66,6 +66,21 @@ pub(crate) fn before_handler<M: Message>() {
         kit.advance(takes);
     }
     assert!(!panics, "a fault that the test injected");
+}
+
+/// Injects a fault into one of the actors that live on a node: `pick` chooses it. Returns its type, or `None` if there is
+/// none, or no test system.
+pub fn inject_into_any(
+    node: Node,
+    pick: u64,
+    inject: impl FnOnce(Faults<'_>),
+) -> Option<&'static str> {
+    let kit = active()?;
+    let cells = kit.cells_of(node);
+    let index = (pick % (cells.len() as u64).max(1)) as usize;
+    let core = cells.get(index)?;
+    inject(Faults::of(&kit, core));
+    Some(core.type_name())
 }
 
 /// Injects faults into one actor; made by [`TestSystem::faults`](super::TestSystem::faults). They last as long as the

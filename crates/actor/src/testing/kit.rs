@@ -13,12 +13,16 @@ use std::{
 use freeboard_flow::random;
 use freeboard_meter::clock;
 use freeboard_platform::simulation::{self, Entered, Simulation, ThreadNumber, Token};
-use freeboard_sched::{Phase, catch_panic, manual::Executor};
+use freeboard_sched::{
+    Phase, catch_panic,
+    manual::{Candidates, Choose, Executor, GaveUp, Node},
+};
 
-use super::{STEPS_MAX, faults::FaultTable, gave_up_text};
+use super::{STEPS_MAX, faults::FaultTable, gave_up_text, invariants::violation};
 use crate::{
     builder::SystemBuilder,
     core::{Core, state_name},
+    core_ref::CoreRef,
     current,
     dead_letter::{DeadLetter, DeadLetterObserver},
     reply::NO_DEADLINE_NS,
@@ -27,12 +31,13 @@ use crate::{
     system_inner::{FailureObserver, SystemInner},
     wait_graph,
 };
-use freeboard_sched::manual::GaveUp;
 
 /// Dead letters and failures that are described.
 const NOTES_MAX: usize = 16;
 /// Steps in a report.
 const STEPS_SHOWN: usize = 20;
+/// All actors are checked at each step if there are at most so many, and less often if there are more.
+const ACTORS_PER_STEP: usize = 64;
 /// Waiting actors in a report.
 const ACTORS_SHOWN: usize = 30;
 
@@ -43,6 +48,15 @@ thread_local! {
 /// The kit of the test system that this thread runs.
 pub(crate) fn active() -> Option<Rc<Kit>> {
     ACTIVE.try_with(|kit| kit.borrow().clone()).ok().flatten()
+}
+
+/// Chooses among all with equal chances.
+pub(super) fn uniform(seed: u64) -> Choose {
+    let mut turn = 0;
+    Box::new(move |candidates: &Candidates<'_>| {
+        turn += 1;
+        random::below(random::number(seed, turn - 1), candidates.len())
+    })
 }
 
 /// Marks the thread as running a test system in virtual time, until it is dropped.
@@ -60,13 +74,8 @@ impl fmt::Debug for Active {
 
 impl Active {
     #[track_caller]
-    pub(super) fn enter(seed: u64) -> Self {
-        let mut turn = 0;
-        let choose = move |choices| {
-            turn += 1;
-            random::below(random::number(seed, turn - 1), choices)
-        };
-        let executor = Executor::new(Box::new(choose), STEPS_MAX, current::leave);
+    pub(super) fn enter(seed: u64, choose: Choose) -> Self {
+        let executor = Executor::new(choose, STEPS_MAX, current::leave);
         let kit = Rc::new(Kit {
             seed,
             executor,
@@ -252,11 +261,47 @@ impl Kit {
         text
     }
 
-    fn waiting(&self) -> Vec<String> {
+    /// All actors, by their ids.
+    fn cells(&self) -> Vec<CoreRef> {
         let systems = self.systems.borrow();
         let systems = systems.iter().filter_map(Weak::upgrade);
         let mut cells: Vec<_> = systems.flat_map(|it| it.registry.cells()).collect();
         cells.sort_unstable_by_key(|cell| cell.id());
+        cells
+    }
+
+    /// The actors of a node, by their ids.
+    pub(super) fn cells_of(&self, node: Node) -> Vec<CoreRef> {
+        let mut cells = self.cells();
+        cells.retain(|cell| {
+            let executor = cell.system.scheduler.executor();
+            executor.is_some_and(|it| it.node() == node)
+        });
+        cells
+    }
+
+    /// A line for each actor.
+    pub(super) fn actors(&self) -> Vec<String> {
+        let cells = self.cells();
+        let lines = cells.iter().map(|cell| self.describe(cell));
+        lines.map(|line| line.trim_start().to_owned()).collect()
+    }
+
+    /// What is wrong with an actor of these systems, between two steps.
+    pub(super) fn violation(&self) -> Option<String> {
+        let systems = self.systems.borrow();
+        let living = || systems.iter().filter_map(Weak::upgrade);
+        let actors: usize = living().map(|it| it.registry.len()).sum();
+        let every = actors / ACTORS_PER_STEP + 1;
+        if !self.executor.steps().is_multiple_of(every as u64) {
+            return None;
+        }
+        let (core, what) = living().find_map(|it| it.registry.find_map(violation))?;
+        Some(format!("{}: {what}", self.describe(&core).trim_start()))
+    }
+
+    fn waiting(&self) -> Vec<String> {
+        let cells = self.cells();
         let waits = |core: &Core| {
             let phase = core.state.phase();
             core.mailbox.depth() > 0 || !matches!(phase, Phase::Idle | Phase::Terminated)

@@ -59,6 +59,7 @@
 //!   the order would depend on real time. So does a tell from another thread.
 
 mod faults;
+mod invariants;
 mod kit;
 mod probe;
 
@@ -73,9 +74,8 @@ use std::{
     time::Duration,
 };
 
-use freeboard_flow::ShedReason;
 use freeboard_meter::{ReasonCount, clock};
-use freeboard_sched::manual::{Executor, GaveUp, TraceStep};
+use freeboard_sched::manual::{Choose, Executor, GaveUp, TraceStep};
 
 use crate::{
     actor::Actor,
@@ -86,8 +86,8 @@ use crate::{
     system::{BuildError, System},
 };
 
-pub use faults::Faults;
 pub(crate) use faults::before_handler;
+pub use faults::{Faults, inject_into_any};
 use kit::Active;
 pub(crate) use kit::{Kit, active};
 pub use probe::{PROBE_TIMEOUT, Probe, ProbeActor};
@@ -143,7 +143,23 @@ impl TestSystem {
     /// If the thread has a test system already.
     #[track_caller]
     pub fn build(seed: u64, builder: SystemBuilder) -> Result<Self, BuildError> {
-        let active = Active::enter(seed);
+        Self::build_with(seed, kit::uniform(seed), builder)
+    }
+
+    /// As [`TestSystem::build`], with another way to choose the next step. `seed` is only shown then.
+    ///
+    /// # Errors
+    /// [`BuildError`] for settings out of range.
+    ///
+    /// # Panics
+    /// If the thread has a test system already.
+    #[track_caller]
+    pub fn build_with(
+        seed: u64,
+        choose: Choose,
+        builder: SystemBuilder,
+    ) -> Result<Self, BuildError> {
+        let active = Active::enter(seed, choose);
         let system = active.kit().build(builder)?;
         Ok(Self {
             system,
@@ -234,6 +250,12 @@ impl TestSystem {
         self.kit().executor().trace_checksum()
     }
 
+    /// A line for each actor of these systems: its type, number and name, its state and the messages in its mailbox.
+    #[must_use]
+    pub fn actors(&self) -> Vec<String> {
+        self.kit().actors()
+    }
+
     /// The seed, the actors that wait, and the last steps, for the message of an assertion.
     #[must_use]
     pub fn report(&self) -> String {
@@ -285,16 +307,6 @@ impl Drop for TestSystem {
     }
 }
 
-/// Reasons of messages that no lane had accepted.
-const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
-    ShedReason::Full,
-    ShedReason::DroppedNewest,
-    ShedReason::Sampled,
-    ShedReason::OutboxFull,
-    ShedReason::NoReceiver,
-    ShedReason::SenderStopped,
-];
-
 /// Checks each lane of each actor of a system at rest: accepted = handled + shed + queued. Works for a system with threads,
 /// too.
 ///
@@ -331,12 +343,44 @@ pub fn expect_counts(system: &System) {
 
 fn shed_after_acceptance(shed: &[ReasonCount]) -> u64 {
     let is_before = |count: &&ReasonCount| {
-        BEFORE_ACCEPTANCE
+        invariants::BEFORE_ACCEPTANCE
             .iter()
             .any(|it| it.as_str() == count.reason)
     };
     let after = shed.iter().filter(|count| !is_before(count));
     after.map(|count| count.count).sum()
+}
+
+/// Builds a system on the node whose code runs, of the calling thread's test system.
+///
+/// # Errors
+/// [`BuildError`] for settings out of range.
+///
+/// # Panics
+/// If the thread runs no test system.
+pub fn build_here(builder: SystemBuilder) -> Result<System, BuildError> {
+    let kit = active().expect("this thread runs no test system");
+    kit.build(builder)
+}
+
+/// Checks between two steps what holds for each actor of the calling thread's test systems: an idle one has no messages,
+/// no lane holds more than its bound, and accepted = handled + shed + queued. With more than 64 actors it checks only at
+/// some of the steps. `Ok` without a test system.
+///
+/// # Errors
+/// The first violation, as a text.
+pub fn check_actors() -> Result<(), String> {
+    active().and_then(|kit| kit.violation()).map_or(Ok(()), Err)
+}
+
+/// The run of the calling thread's test system has failed: this call and each later step panics, with a report that
+/// begins with `headline`.
+pub fn fail(headline: &str) -> ! {
+    let Some(kit) = active() else {
+        panic!("{headline}");
+    };
+    let report = kit.report(headline);
+    kit.executor().fail(report)
 }
 
 /// Calls `test` with a new system for each seed, or only for the seed in the environment variable [`SEED_VARIABLE`].

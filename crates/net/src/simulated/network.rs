@@ -134,6 +134,16 @@ impl Network {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Its properties.
+    #[must_use]
+    pub fn settings(&self) -> NetworkSettings {
+        self.lock().settings
+    }
+
+    pub(super) fn executor(&self) -> Executor {
+        self.lock().executor.clone()
+    }
+
     /// The host with this address, which starts if it is new or has crashed.
     #[must_use]
     pub fn host(&self, ip: impl Into<IpAddr>) -> Host {
@@ -292,11 +302,6 @@ impl State {
                 call(&mut Network(network).lock());
             }
         });
-    }
-
-    /// Calls a function in a step of its own, without the network's lock.
-    pub(super) fn call_now(&self, name: &'static str, call: impl FnOnce() + Send + 'static) {
-        self.executor.call_at(clock::now_ns(), name, call);
     }
 
     pub(super) fn weak(&self) -> WeakNetwork {

@@ -7,6 +7,8 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use freeboard_meter::clock;
+use freeboard_sched::manual::Executor;
 use mio::{Interest, Token};
 
 use crate::poller::{Ready, mio};
@@ -32,12 +34,8 @@ pub(super) struct WatcherShared {
     /// Its number in the network.
     pub(super) id: u64,
     poll: Box<dyn Fn() + Send + Sync>,
-}
-
-impl WatcherShared {
-    pub(super) fn poll(&self) {
-        (self.poll)();
-    }
+    /// Of the node whose code made it, which polls.
+    executor: Executor,
 }
 
 /// The queue of a watcher in the network's state.
@@ -76,7 +74,10 @@ impl Watch {
 
 impl Watcher {
     pub(super) fn new(host: Host, poll: Box<dyn Fn() + Send + Sync>) -> Self {
-        let shared = host.network.add_watcher(|id| WatcherShared { id, poll });
+        let executor = host.network.executor().here();
+        let shared = host
+            .network
+            .add_watcher(|id| WatcherShared { id, poll, executor });
         Self { host, shared }
     }
 
@@ -152,11 +153,14 @@ impl State {
             return;
         };
         queue.keys.push_back(key);
-        if queue.keys.len() == 1 {
-            let shared = queue.shared.clone();
-            self.call_now("poll", move || {
+        if queue.keys.len() == 1
+            && let Some(shared) = queue.shared.upgrade()
+        {
+            let executor = shared.executor.clone();
+            let shared = Arc::downgrade(&shared);
+            executor.call_at(clock::now_ns(), "poll", move || {
                 if let Some(shared) = shared.upgrade() {
-                    shared.poll();
+                    (shared.poll)();
                 }
             });
         }

@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use super::{Executor, Inner, Ready, call};
+use super::{Executor, Inner, Node, Ready, call};
 
 pub(super) type BoxedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -23,6 +23,8 @@ struct Work {
 pub(super) struct FutureTask {
     /// Weak: the executor holds the tasks that are runnable.
     executor: Weak<Inner>,
+    node: Node,
+    key: u64,
     /// `None` while it is polled, and when it is complete.
     work: Mutex<Option<Work>>,
     is_runnable: AtomicBool,
@@ -66,9 +68,10 @@ impl Wake for FutureTask {
         if let Some(inner) = self.executor.upgrade()
             && !self.is_runnable.swap(true, Ordering::Relaxed)
         {
-            let executor = Executor(inner);
+            let node = self.node;
+            let executor = Executor { inner, node };
             executor.check_thread();
-            executor.lock().ready.push(Ready::Future(self));
+            executor.lock().add(node, self.key, Ready::Future(self));
         }
     }
 }
@@ -80,8 +83,15 @@ impl Executor {
         future: impl Future<Output = ()> + Send + 'static,
         on_panic: impl FnOnce() + Send + 'static,
     ) {
+        let key = {
+            let mut state = self.lock();
+            state.last_key += 1;
+            state.last_key
+        };
         let task = FutureTask {
-            executor: Arc::downgrade(&self.0),
+            executor: Arc::downgrade(&self.inner),
+            node: self.node,
+            key,
             work: Mutex::new(Some(Work {
                 future: Box::pin(future),
                 on_panic: Box::new(on_panic),

@@ -17,13 +17,16 @@
 //! Sources: shuttle (one choice per step), tokio's paused clock (time moves when nothing can run), FoundationDB's
 //! simulator.
 
+mod candidates;
 mod future;
+mod nodes;
 mod threads;
 mod timers;
 mod trace;
 
 use std::{
     cell::Cell,
+    collections::HashMap,
     fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, ThreadId},
@@ -40,15 +43,21 @@ use crate::{
     task::{After, Task},
 };
 
+pub use candidates::Candidates;
 use future::FutureTask;
+pub use nodes::Node;
+use nodes::Nodes;
 use threads::{Job, Shown, Threads};
 pub(crate) use timers::OwnTimers;
 use timers::{Due, TimerList};
 use trace::Trace;
 pub use trace::{StepKind, TRACE_STEPS_MAX, TraceStep};
 
-/// Chooses one of a number of things that can happen next, which is at least 2. The result is below that number.
-pub type Choose = Box<dyn FnMut(usize) -> usize + Send>;
+/// Chooses one of the things that can happen next. There are at least 2. The result is below their number.
+pub type Choose = Box<dyn FnMut(&Candidates<'_>) -> usize + Send>;
+
+/// Called after each step.
+type OnStep = Box<dyn FnMut(&TraceStep) + Send>;
 
 /// Takes the values of a suspended thread out of the thread-local variables of the operating system's thread; the result
 /// puts them back.
@@ -73,6 +82,14 @@ enum Ready {
     Thread(u64, Option<Box<dyn FnOnce() + Send>>),
 }
 
+/// Something that can run.
+struct Runnable {
+    node: Node,
+    /// Names what runs across its steps: see [`Candidates::key`].
+    key: u64,
+    ready: Ready,
+}
+
 /// A runnable task and its scheduler.
 struct ReadyTask {
     task: Task,
@@ -81,9 +98,14 @@ struct ReadyTask {
 
 struct State {
     choose: Choose,
-    ready: Vec<Ready>,
+    ready: Vec<Runnable>,
     timers: TimerList,
     threads: Threads,
+    nodes: Nodes,
+    /// The numbers of the tasks that have been runnable, by address, and the last number.
+    task_keys: HashMap<usize, u64>,
+    last_key: u64,
+    on_step: Option<OnStep>,
     /// Tasks whose wake-ups are late, and by how much.
     delays: Vec<(Task, u64)>,
     steps: u64,
@@ -100,8 +122,13 @@ struct Inner {
 }
 
 /// Runs tasks and timers on the thread that made it. Cheap to clone; see the module.
+///
+/// A handle is one of a [`Node`]: what it adds runs there.
 #[derive(Clone)]
-pub struct Executor(Arc<Inner>);
+pub struct Executor {
+    inner: Arc<Inner>,
+    node: Node,
+}
 
 impl fmt::Debug for Executor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,27 +145,35 @@ impl Executor {
             ready: Vec::new(),
             timers: TimerList::default(),
             threads: Threads::default(),
+            nodes: Nodes::default(),
+            task_keys: HashMap::new(),
+            last_key: 0,
+            on_step: None,
             delays: Vec::new(),
             steps: 0,
             trace: Trace::default(),
             failure: None,
         };
-        Self(Arc::new(Inner {
+        let inner = Inner {
             thread: thread::current().id(),
             steps_max,
             locals,
             state: Mutex::new(state),
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            node: Node::WORLD,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        let state = self.0.state.lock();
+        let state = self.inner.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether both are the same.
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// Runs one task or one timer that is due. `false` if there is none; then the clock must move.
@@ -149,25 +184,32 @@ impl Executor {
         self.check_sound();
         let now_ns = clock::now_ns();
         let mut state = self.lock();
-        let (runnable, due) = (state.ready.len(), state.timers.count_due(now_ns));
-        let choice = match runnable + due {
-            0 => return false,
-            1 => 0,
-            choices => (state.choose)(choices),
+        let choice = loop {
+            let at = &mut *state;
+            let candidates = Candidates::new(&at.ready, &at.timers, now_ns);
+            let choice = match candidates.len() {
+                0 => return false,
+                1 => 0,
+                _ => (at.choose)(&candidates),
+            };
+            if choice < at.ready.len() || !at.hold_due(choice - at.ready.len()) {
+                break choice;
+            }
         };
         state.steps += 1;
         let step = state.steps;
-        if choice < runnable {
-            let ready = state.ready.swap_remove(choice);
+        if choice < state.ready.len() {
+            let Runnable { node, ready, .. } = state.ready.swap_remove(choice);
             drop(state);
             match ready {
                 Ready::Task(ready) => {
                     let label = Arc::new(RunLabel::default());
                     let (executor, shown) = (self.clone(), Shown::Task(label.clone()));
-                    self.run_job(step, shown, Box::new(move || executor.run(ready, &label)));
+                    let job = move || executor.run(ready, &label);
+                    self.run_job(step, node, shown, Box::new(job));
                 }
                 Ready::Future(future) => {
-                    self.run_job(step, Shown::Future, Box::new(move || future.poll()));
+                    self.run_job(step, node, Shown::Future, Box::new(move || future.poll()));
                 }
                 Ready::Thread(number, body) => {
                     let job = body.map(|body| -> Job { Box::new(move || _ = call(body)) });
@@ -175,10 +217,11 @@ impl Executor {
                 }
             }
         } else {
-            let (due_ns, due) = state.timers.take_due(choice - runnable);
+            let index = choice - state.ready.len();
+            let (due_ns, node, due) = state.timers.take_due(index);
             match due {
                 Due::Wakeup(ready) => {
-                    state.ready.push(Ready::Task(ready));
+                    state.add_task(node, ready);
                     drop(state);
                 }
                 Due::Thread(number) => {
@@ -187,19 +230,38 @@ impl Executor {
                 }
                 Due::Timer(timer) => {
                     drop(state);
-                    let executor = self.clone();
+                    let executor = self.on(node);
                     let job = move || timers::fire(&executor, now_ns, due_ns, timer);
-                    self.run_job(step, Shown::Timer, Box::new(job));
+                    self.run_job(step, node, Shown::Timer, Box::new(job));
                 }
                 Due::Call(name, function) => {
                     drop(state);
-                    self.run_job(step, Shown::Call(name), function);
+                    self.run_job(step, node, Shown::Call(name), function);
                 }
             }
         }
         self.check_conditions();
+        self.tell_step(step);
         self.check_sound();
         true
+    }
+
+    /// Calls `on_step` after each step from now on, on the test's own stack. It may use the executor, but must not run it.
+    pub fn on_step(&self, on_step: impl FnMut(&TraceStep) + Send + 'static) {
+        self.lock().on_step = Some(Box::new(on_step));
+    }
+
+    fn tell_step(&self, step: u64) {
+        let mut state = self.lock();
+        let Some(mut on_step) = state.on_step.take() else {
+            return;
+        };
+        let last = state.trace.last().filter(|it| it.step == step).cloned();
+        drop(state);
+        if let Some(last) = last {
+            on_step(&last);
+        }
+        self.lock().on_step.get_or_insert(on_step);
     }
 
     /// Runs steps until nothing can run at the present time.
@@ -207,7 +269,7 @@ impl Executor {
     /// # Errors
     /// [`GaveUp::OutOfSteps`].
     pub fn run_until_idle(&self) -> Result<(), GaveUp> {
-        let last = self.steps().saturating_add(self.0.steps_max);
+        let last = self.steps().saturating_add(self.inner.steps_max);
         while self.step() {
             if self.steps() > last {
                 return Err(GaveUp::OutOfSteps);
@@ -229,7 +291,7 @@ impl Executor {
         if !self.is_root() {
             return self.suspend_until(deadline_ns, &mut is_ready);
         }
-        let last = self.steps().saturating_add(self.0.steps_max);
+        let last = self.steps().saturating_add(self.inner.steps_max);
         loop {
             if is_ready() {
                 return Ok(());
@@ -310,7 +372,7 @@ impl Executor {
     ) {
         self.check_thread();
         let due = Due::Call(name, Box::new(function));
-        self.lock().timers.insert(due_ns, due);
+        self.lock().insert_due(due_ns, self.node, due);
     }
 
     /// The run has failed for good: this call and each later step panics with `text`. A handler's panic would be caught.
@@ -330,7 +392,7 @@ impl Executor {
 
     /// Another thread would make the order depend on time: the run fails, and so does that thread.
     fn check_thread(&self) {
-        if thread::current().id() != self.0.thread {
+        if thread::current().id() != self.inner.thread {
             let text =
                 "another thread used a test system: all senders must be on the test's thread";
             self.fail(text.to_owned());
@@ -352,9 +414,9 @@ impl Executor {
         match delay.map(|(_, delay_ns)| *delay_ns) {
             Some(delay_ns) => {
                 let due_ns = clock::now_ns().saturating_add(delay_ns);
-                state.timers.insert(due_ns, Due::Wakeup(ready));
+                state.insert_due(due_ns, self.node, Due::Wakeup(ready));
             }
-            None => state.ready.push(Ready::Task(ready)),
+            None => state.add_task(self.node, ready),
         }
     }
 
@@ -373,6 +435,7 @@ impl Executor {
         if host.has_ended.get() {
             // Another task may get its memory.
             self.delay_wakeups(task, 0);
+            self.lock().forget_task(task);
         }
         shared.leave(THREAD);
     }
@@ -381,15 +444,16 @@ impl Executor {
     fn push_again(&self, task: Task, shared: &Arc<Shared>) {
         let mut state = self.lock();
         if !shared.is_shut_down() {
+            let node = shared.manual.as_ref().map_or(self.node, |it| it.node);
             let shared = shared.clone();
-            state.ready.push(Ready::Task(ReadyTask { task, shared }));
+            state.add_task(node, ReadyTask { task, shared });
         }
     }
 
     /// Forgets the tasks of a scheduler that is shut down. It may be in a run; then its last run closes it.
     pub(crate) fn close(&self, shared: &Arc<Shared>) {
         let is_own_task = |ready: &ReadyTask| Arc::ptr_eq(&ready.shared, shared);
-        let is_own = |ready: &Ready| matches!(ready, Ready::Task(it) if is_own_task(it));
+        let is_own = |it: &Runnable| matches!(&it.ready, Ready::Task(it) if is_own_task(it));
         let forgotten = {
             let mut state = self.lock();
             if shared.is_shut_down() {
@@ -398,12 +462,57 @@ impl Executor {
             shared.request_shutdown();
             let (own, others) = mem::take(&mut state.ready).into_iter().partition(is_own);
             state.ready = others;
+            let held = state.nodes.extract_held(is_own);
             let wakeups = state.timers.extract_wakeups(is_own_task);
             let own: Vec<_> = own;
-            (own, wakeups)
+            (own, held, wakeups)
         };
         drop(forgotten);
         shared.leave(THREAD);
+    }
+}
+
+impl State {
+    /// A task becomes runnable.
+    fn add_task(&mut self, node: Node, ready: ReadyTask) {
+        let address = ready.task.header().addr().get();
+        let last = &mut self.last_key;
+        let key = *self.task_keys.entry(address).or_insert_with(|| {
+            *last += 1;
+            *last
+        });
+        self.add(node, key, Ready::Task(ready));
+    }
+
+    /// Something becomes runnable, unless its node is dead or paused.
+    fn add(&mut self, node: Node, key: u64, ready: Ready) {
+        let runnable = Runnable { node, key, ready };
+        if let Some(runnable) = self.nodes.admit(runnable) {
+            self.ready.push(runnable);
+        }
+    }
+
+    fn forget_task(&mut self, task: Task) {
+        self.task_keys.remove(&task.header().addr().get());
+    }
+
+    /// Adds what is no timer of a `Timers`, unless its node is dead; returns its place.
+    fn insert_due(&mut self, due_ns: u64, node: Node, due: Due) -> (u64, u64) {
+        match self.nodes.is_dead(node) {
+            true => (due_ns, 0),
+            false => self.timers.insert(due_ns, node, due),
+        }
+    }
+
+    /// Holds one of those that are due back if its node is paused.
+    fn hold_due(&mut self, index: usize) -> bool {
+        let node = self.timers.node_of_due(index);
+        if !self.nodes.is_paused(node) {
+            return false;
+        }
+        let (due_ns, _, due) = self.timers.take_due(index);
+        self.nodes.hold_due(node, due_ns, due);
+        true
     }
 }
 

@@ -18,7 +18,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 use freeboard_meter::clock;
 use freeboard_platform::simulation::{Simulation, ThreadNumber, Token};
 
-use super::{Executor, GaveUp, Ready, StepKind, call, timers::Due};
+use super::{Executor, GaveUp, Node, Ready, StepKind, call, timers::Due};
 use crate::label::RunLabel;
 
 /// The test's code.
@@ -111,8 +111,9 @@ impl Tokens {
 }
 
 /// A job that has begun, or that is about to.
-struct Thread {
+pub(super) struct Thread {
     shown: Shown,
+    node: Node,
     /// `None` before it begins and while it runs.
     stack: Option<Stack>,
     tokens: Tokens,
@@ -132,6 +133,8 @@ pub(super) struct Threads {
     yielder: Option<Rc<Cell<*const Yield>>>,
     last: u64,
     root_tokens: Tokens,
+    /// The node as whose code the test's code runs.
+    pub(super) root_node: Node,
 }
 
 // SAFETY: an executor uses its stacks only on the thread that made it: `Executor::check_thread` fails on others. Its drop
@@ -139,10 +142,11 @@ pub(super) struct Threads {
 unsafe impl Send for Threads {}
 
 impl Threads {
-    fn add(&mut self, shown: Shown) -> u64 {
+    fn add(&mut self, shown: Shown, node: Node) -> u64 {
         self.last += 1;
         let thread = Thread {
             shown,
+            node,
             stack: None,
             tokens: Tokens::default(),
             is_parked: false,
@@ -151,6 +155,21 @@ impl Threads {
         };
         self.threads.insert(self.last, thread);
         self.last
+    }
+
+    /// The node whose code runs.
+    pub(super) fn current_node(&self) -> Node {
+        let current = self.threads.get(&self.current);
+        current.map_or(self.root_node, |it| it.node)
+    }
+
+    /// Takes the threads of a node, which are suspended.
+    pub(super) fn extract_of(&mut self, node: Node) -> Vec<Thread> {
+        let all = std::mem::take(&mut self.threads);
+        let (own, others) = all.into_iter().partition(|(_, it)| it.node == node);
+        self.threads = others;
+        let own: BTreeMap<_, _> = own;
+        own.into_values().collect()
     }
 
     /// A parked thread is woken: returns the place of its timer.
@@ -172,6 +191,8 @@ impl Drop for BackToRoot<'_> {
         let mut state = self.0.lock();
         state.threads.current = ROOT;
         state.threads.yielder = None;
+        let node = state.threads.root_node;
+        state.nodes.set_clock(node);
     }
 }
 
@@ -182,8 +203,8 @@ impl Executor {
     }
 
     /// Runs a new job until it ends or waits.
-    pub(super) fn run_job(&self, step: u64, shown: Shown, job: Job) {
-        let number = self.lock().threads.add(shown);
+    pub(super) fn run_job(&self, step: u64, node: Node, shown: Shown, job: Job) {
+        let number = self.lock().threads.add(shown, node);
         self.resume(step, number, Some(job));
     }
 
@@ -199,10 +220,13 @@ impl Executor {
         };
         let Some(stack) = taken else { return };
         let mut stack = stack.unwrap_or_else(Stack::new);
+        let node;
         {
             let mut state = self.lock();
             state.threads.current = number;
             state.threads.yielder = Some(stack.yielder.clone());
+            node = state.threads.current_node();
+            state.nodes.set_clock(node);
         }
         let back = BackToRoot(self);
         let returned = stack.coroutine.resume(job);
@@ -225,12 +249,17 @@ impl Executor {
             }),
         };
         match shown {
-            Some(Shown::Task(label)) => state.trace.note_run(step, clock::now_ns(), &label),
-            Some(Shown::Timer) => state.trace.note(step, begun_ns, StepKind::Timer),
-            Some(Shown::Future) => state.trace.note(step, begun_ns, StepKind::Future),
-            Some(Shown::Call(name)) => state.trace.note(step, begun_ns, StepKind::Call(name)),
+            Some(Shown::Task(label)) => {
+                state.trace.note_run(step, clock::now_ns(), node, &label);
+            }
+            Some(Shown::Timer) => state.trace.note(step, begun_ns, node, StepKind::Timer),
+            Some(Shown::Future) => state.trace.note(step, begun_ns, node, StepKind::Future),
+            Some(Shown::Call(name)) => {
+                state.trace.note(step, begun_ns, node, StepKind::Call(name));
+            }
             Some(Shown::Thread(name)) => {
-                state.trace.note(step, begun_ns, StepKind::Thread { name });
+                let kind = StepKind::Thread { name };
+                state.trace.note(step, begun_ns, node, kind);
             }
             None => {}
         }
@@ -243,7 +272,7 @@ impl Executor {
             let place = state.threads.yielder.as_ref();
             place.expect("the root runs steps instead").get()
         };
-        let restore = (self.0.locals)();
+        let restore = (self.inner.locals)();
         // SAFETY: the yielder lives as long as the loop of the present stack, which runs this job.
         let _ = unsafe { (*yielder).suspend(Returned::Suspended) };
         restore();
@@ -271,8 +300,9 @@ impl Executor {
         let mut state = self.lock();
         let state = &mut *state;
         let number = state.threads.current;
-        let timer =
-            (deadline_ns < u64::MAX).then(|| state.timers.insert(deadline_ns, Due::Thread(number)));
+        let node = state.threads.current_node();
+        let timer = (deadline_ns < u64::MAX)
+            .then(|| state.insert_due(deadline_ns, node, Due::Thread(number)));
         let thread = state.threads.threads.get_mut(&number);
         let thread = thread.expect("the present thread");
         thread.is_parked = true;
@@ -288,7 +318,7 @@ impl Executor {
             if let Some(place) = timer {
                 state.timers.remove_place(place);
             }
-            state.ready.push(Ready::Thread(number, None));
+            state.add_thread(number, None);
         }
     }
 
@@ -336,14 +366,26 @@ impl Executor {
     }
 }
 
+impl super::State {
+    /// A thread becomes runnable.
+    fn add_thread(&mut self, number: u64, body: Option<Box<dyn FnOnce() + Send>>) {
+        let Some(thread) = self.threads.threads.get(&number) else {
+            return;
+        };
+        let node = thread.node;
+        let (key, ready) = Ready::thread(number, body);
+        self.add(node, key, ready);
+    }
+}
+
 impl Simulation for Executor {
     fn spawn(&self, name: Option<&str>, body: Box<dyn FnOnce() + Send>) -> ThreadNumber {
         self.check_thread();
         let mut state = self.lock();
-        let number = state
-            .threads
-            .add(Shown::Thread(name.unwrap_or("thread").into()));
-        state.ready.push(Ready::Thread(number, Some(body)));
+        let shown = Shown::Thread(name.unwrap_or("thread").into());
+        let node = state.threads.current_node();
+        let number = state.threads.add(shown, node);
+        state.add_thread(number, Some(body));
         ThreadNumber(number)
     }
 
@@ -388,7 +430,7 @@ impl Simulation for Executor {
             let mut state = self.lock();
             let number = state.threads.current;
             if number != ROOT {
-                state.ready.push(Ready::Thread(number, None));
+                state.add_thread(number, None);
             }
             number
         };
@@ -414,15 +456,16 @@ mod tests {
     };
 
     use super::*;
+    use crate::manual::Candidates;
 
     fn enter(seed: u64) -> (Executor, Entered) {
         let mut state = seed;
         // A linear congruential generator is enough for an order.
-        let choose = move |choices: usize| {
+        let choose = move |candidates: &Candidates<'_>| {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            (state >> 33) as usize % choices
+            (state >> 33) as usize % candidates.len()
         };
         let executor = Executor::new(Box::new(choose), 10_000, || Box::new(|| ()));
         let entered = simulation::enter(Rc::new(executor.clone()));

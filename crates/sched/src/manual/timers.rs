@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use super::{Executor, ReadyTask, call};
+use super::{Executor, Node, ReadyTask, call};
 use crate::timer::{Action, TimerKey, due_after};
 
 /// What happens at a time.
@@ -27,7 +27,7 @@ pub(super) struct Timer {
 #[derive(Default)]
 pub(super) struct TimerList {
     /// By due time and number.
-    waiting: BTreeMap<(u64, u64), Due>,
+    waiting: BTreeMap<(u64, u64), (Node, Due)>,
     due_ns: BTreeMap<u64, u64>,
     /// Those being called.
     called: BTreeSet<TimerKey>,
@@ -41,10 +41,23 @@ impl TimerList {
     }
 
     /// Adds what is no timer; returns its place.
-    pub(super) fn insert(&mut self, due_ns: u64, due: Due) -> (u64, u64) {
+    pub(super) fn insert(&mut self, due_ns: u64, node: Node, due: Due) -> (u64, u64) {
         let place = (due_ns, self.next_number());
-        self.waiting.insert(place, due);
+        self.waiting.insert(place, (node, due));
         place
+    }
+
+    /// Adds what [`TimerList::take_due`] took.
+    pub(super) fn insert_again(&mut self, due_ns: u64, node: Node, due: Due) {
+        match due {
+            Due::Timer(timer) => {
+                // If it was cancelled since, it is gone.
+                if self.called.remove(&timer.key) {
+                    self.set(due_ns, node, timer);
+                }
+            }
+            due => _ = self.insert(due_ns, node, due),
+        }
     }
 
     /// Removes what [`TimerList::insert`] added.
@@ -66,41 +79,61 @@ impl TimerList {
         }
     }
 
-    /// Takes one of those that [`TimerList::count_due`] counts.
-    pub(super) fn take_due(&mut self, index: usize) -> (u64, Due) {
+    fn place_of_due(&self, index: usize) -> (u64, u64) {
         let place = self.waiting.keys().nth(index).copied();
-        let place = place.expect("one of the timers that are due");
-        let due = self.waiting.remove(&place).expect("just found");
+        place.expect("one of the timers that are due")
+    }
+
+    pub(super) fn number_of_due(&self, index: usize) -> u64 {
+        self.place_of_due(index).1
+    }
+
+    pub(super) fn node_of_due(&self, index: usize) -> Node {
+        let waiting = self.waiting.values().nth(index);
+        waiting.expect("one of the timers that are due").0
+    }
+
+    /// Takes one of those that [`TimerList::count_due`] counts.
+    pub(super) fn take_due(&mut self, index: usize) -> (u64, Node, Due) {
+        let place = self.place_of_due(index);
+        let (node, due) = self.waiting.remove(&place).expect("just found");
         if let Due::Timer(timer) = &due {
             self.due_ns.remove(&place.1);
             self.called.insert(timer.key);
         }
-        (place.0, due)
+        (place.0, node, due)
+    }
+
+    /// Takes all of a node.
+    pub(super) fn extract_of(&mut self, node: Node) -> Vec<Due> {
+        self.extract(|of, _| of == node)
     }
 
     pub(super) fn extract_wakeups(&mut self, is_wanted: impl Fn(&ReadyTask) -> bool) -> Vec<Due> {
-        self.extract(|due| matches!(due, Due::Wakeup(ready) if is_wanted(ready)))
+        self.extract(|_, due| matches!(due, Due::Wakeup(ready) if is_wanted(ready)))
     }
 
-    fn extract(&mut self, is_wanted: impl Fn(&Due) -> bool) -> Vec<Due> {
-        let waiting = self.waiting.iter().filter(|(_, due)| is_wanted(due));
+    fn extract(&mut self, is_wanted: impl Fn(Node, &Due) -> bool) -> Vec<Due> {
+        let waiting = self.waiting.iter();
+        let waiting = waiting.filter(|(_, (node, due))| is_wanted(*node, due));
         let places: Vec<_> = waiting.map(|(place, _)| *place).collect();
         let take = |place: &(u64, u64)| {
             self.due_ns.remove(&place.1);
-            self.waiting.remove(place)
+            self.waiting.remove(place).map(|(_, due)| due)
         };
         places.iter().filter_map(take).collect()
     }
 
-    fn set(&mut self, due_ns: u64, timer: Timer) {
+    fn set(&mut self, due_ns: u64, node: Node, timer: Timer) {
         let number = timer.key.number();
         self.due_ns.insert(number, due_ns);
-        self.waiting.insert((due_ns, number), Due::Timer(timer));
+        let due = Due::Timer(timer);
+        self.waiting.insert((due_ns, number), (node, due));
     }
 
     fn remove(&mut self, number: u64) -> Option<Due> {
         let due_ns = self.due_ns.remove(&number)?;
-        self.waiting.remove(&(due_ns, number))
+        self.waiting.remove(&(due_ns, number)).map(|(_, due)| due)
     }
 }
 
@@ -134,7 +167,8 @@ impl OwnTimers {
         let number = state.timers.next_number();
         let key = TimerKey::manual(number, self.owner);
         let action = action();
-        state.timers.set(due_ns, Timer { key, action });
+        let timer = Timer { key, action };
+        state.timers.set(due_ns, self.executor.node, timer);
         Some(key)
     }
 
@@ -150,10 +184,14 @@ impl OwnTimers {
 
     pub(crate) fn len(&self) -> usize {
         let state = self.executor.lock();
-        let keys = state.timers.waiting.values().filter_map(|due| match due {
-            Due::Timer(timer) => Some(&timer.key),
-            Due::Wakeup(_) | Due::Thread(_) | Due::Call(..) => None,
-        });
+        let keys = state
+            .timers
+            .waiting
+            .values()
+            .filter_map(|(_, due)| match due {
+                Due::Timer(timer) => Some(&timer.key),
+                Due::Wakeup(_) | Due::Thread(_) | Due::Call(..) => None,
+            });
         let keys = keys.chain(&state.timers.called);
         keys.filter(|key| key.owner() == self.owner).count()
     }
@@ -162,7 +200,7 @@ impl OwnTimers {
         let mut state = self.executor.lock();
         // Ordering: Relaxed, under the executor's lock.
         self.is_shut_down.store(true, Ordering::Relaxed);
-        let is_own = |due: &Due| matches!(due, Due::Timer(it) if it.key.owner() == self.owner);
+        let is_own = |_, due: &Due| matches!(due, Due::Timer(it) if it.key.owner() == self.owner);
         let taken = state.timers.extract(is_own);
         state.timers.called.retain(|key| key.owner() != self.owner);
         drop(state);
@@ -194,7 +232,8 @@ pub(super) fn fire(executor: &Executor, now_ns: u64, due_ns: u64, timer: Timer) 
                 // As in production: a timer that cannot keep its pace skips what it missed.
                 let due_ns = due_after(due_ns, period).max(now_ns + 1);
                 let action = Action::Call(function);
-                state.timers.set(due_ns, Timer { key, action });
+                let timer = Timer { key, action };
+                state.timers.set(due_ns, executor.node, timer);
                 return;
             }
             drop(state);

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use super::Node;
 use crate::label::RunLabel;
 
 /// Steps that a trace keeps.
@@ -45,19 +46,29 @@ pub struct TraceStep {
     pub step: u64,
     /// Virtual time since the start.
     pub time: Duration,
+    /// Where it ran.
+    pub node: Node,
     /// What it ran.
     pub kind: StepKind,
 }
 
 impl fmt::Display for TraceStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:>6} {:>10?}  ", self.step, self.time)?;
-        match &self.kind {
-            StepKind::Thread { name } => write!(formatter, "thread {name}"),
-            StepKind::Timer => formatter.write_str("timer"),
-            StepKind::Future => formatter.write_str("future"),
-            StepKind::Call(name) => formatter.write_str(name),
-            StepKind::Task {
+        let Self {
+            step, time, kind, ..
+        } = self;
+        write!(formatter, "{step:>6} {time:>10?}  {kind}")
+    }
+}
+
+impl fmt::Display for StepKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Thread { name } => write!(formatter, "thread {name}"),
+            Self::Timer => formatter.write_str("timer"),
+            Self::Future => formatter.write_str("future"),
+            Self::Call(name) => formatter.write_str(name),
+            Self::Task {
                 owner,
                 owner_type,
                 message_type,
@@ -91,7 +102,7 @@ impl Trace {
         *self.numbers.entry(owner).or_insert(next)
     }
 
-    pub(super) fn note_run(&mut self, step: u64, now_ns: u64, label: &RunLabel) {
+    pub(super) fn note_run(&mut self, step: u64, now_ns: u64, node: Node, label: &RunLabel) {
         if let Some((id, owner_type, message_type)) = label.names() {
             let owner = self.number_of(id);
             let kind = StepKind::Task {
@@ -99,11 +110,11 @@ impl Trace {
                 owner_type,
                 message_type,
             };
-            self.note(step, now_ns, kind);
+            self.note(step, now_ns, node, kind);
         }
     }
 
-    pub(super) fn note(&mut self, step: u64, now_ns: u64, kind: StepKind) {
+    pub(super) fn note(&mut self, step: u64, now_ns: u64, node: Node, kind: StepKind) {
         self.mix(&step.to_le_bytes());
         self.mix(&now_ns.to_le_bytes());
         match &kind {
@@ -125,7 +136,12 @@ impl Trace {
             self.steps.pop_front();
         }
         let time = Duration::from_nanos(now_ns.saturating_sub(1));
-        self.steps.push_back(TraceStep { step, time, kind });
+        self.steps.push_back(TraceStep {
+            step,
+            time,
+            node,
+            kind,
+        });
     }
 
     /// FNV-1a.
@@ -137,6 +153,10 @@ impl Trace {
 
     pub(super) fn steps(&self) -> impl Iterator<Item = &TraceStep> {
         self.steps.iter()
+    }
+
+    pub(super) fn last(&self) -> Option<&TraceStep> {
+        self.steps.back()
     }
 
     pub(super) fn checksum(&self) -> u64 {

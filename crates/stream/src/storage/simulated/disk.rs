@@ -18,7 +18,7 @@ use crate::{
 use super::{
     content::{Content, Reach},
     directory::SharedContent,
-    fault::{Fault, Operation},
+    fault::{Fault, Operation, Plan},
     machine::{Effect, Machine, SimulatedSettings, lock},
 };
 
@@ -82,6 +82,11 @@ impl SimulatedDisk {
     /// Has a call of any kind fail: the first since the start is 1.
     pub fn fail_at(&self, call: u64, fault: Fault) {
         self.machine().plan.calls.insert(call, fault);
+    }
+
+    /// No call fails any more because it was told to.
+    pub fn forget_faults(&self) {
+        self.machine().plan = Plan::default();
     }
 
     /// Has the power fail during a call of any kind: the first since the start is 1. If there were as many already, the

@@ -1,0 +1,50 @@
+//! What holds for each actor between two steps.
+
+use freeboard_flow::ShedReason;
+use freeboard_sched::Phase;
+
+use crate::core::{Core, state_name};
+
+/// Reasons of messages that no lane had accepted.
+pub(super) const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
+    ShedReason::Full,
+    ShedReason::DroppedNewest,
+    ShedReason::Sampled,
+    ShedReason::OutboxFull,
+    ShedReason::NoReceiver,
+    ShedReason::SenderStopped,
+];
+
+/// What is wrong with the actor. It handles no message now, but a handler of it may be suspended.
+///
+/// - An idle actor has no messages: if it had some, a wake-up was lost.
+/// - No lane holds more than its bound.
+/// - accepted = handled + shed + queued.
+pub(super) fn violation(core: &Core) -> Option<String> {
+    let phase = core.state.phase();
+    if phase == Phase::Idle && core.mailbox.depth() > 0 {
+        return Some("a wake-up was lost: it is idle and has messages".to_owned());
+    }
+    if !matches!(phase, Phase::Idle | Phase::Queued) {
+        return None;
+    }
+    let lanes = core.mailbox.lanes().zip(core.config().as_slice());
+    lanes.enumerate().find_map(|(index, (lane, config))| {
+        // A closed lane counts refused messages, too.
+        if lane.is_closed() {
+            return None;
+        }
+        let (depth, bound) = (lane.depth(), config.bound());
+        if depth > bound {
+            return Some(format!("lane {index} holds {depth} messages, its bound is {bound}"));
+        }
+        let (accepted, handled) = (lane.accepted(), lane.gauges.handled.get());
+        let shed = lane.gauges.shed_except(&BEFORE_ACCEPTANCE);
+        (accepted != handled + shed + depth).then(|| {
+            format!(
+                "lane {index} accepted {accepted} messages, but handled {handled}, shed {shed} and holds {depth} ({})",
+                state_name(phase)
+            )
+        })
+    })
+}
