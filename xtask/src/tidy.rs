@@ -37,6 +37,10 @@ const FLOORS: &[(&str, &str)] = &[
         "freeboard-redis-embedded",
         "cache redis net actor flow meter",
     ),
+    (
+        "freeboard-sim",
+        "net stream actor sched flow meter platform",
+    ),
     ("freeboard", "*"),
     // The commands `fetcher` and `logd` run the other applications, which are libraries.
     ("freeboard-lab", "freeboard fetcher logd board test-servers"),

@@ -50,7 +50,8 @@
 //! | `spans` | a `tracing` span around each handled message |
 //! | `stacks` | call stacks in the reports of long runs, on Linux with glibc |
 //! | `testing` | `freeboard::testing`: a system by seed and in virtual time, probes and faults, for tests |
-//! | `full` | everything above but `archive` and `testing` |
+//! | `sim` | `freeboard::sim`: programs with network, disk and faults, by seed and in virtual time; implies `testing`, `net`, `stream` |
+//! | `full` | everything above but `archive`, `testing` and `sim` |
 //!
 //! # Platform
 //!
@@ -75,6 +76,8 @@ pub use freeboard_cache as cache;
 pub use freeboard_flow as flow;
 #[cfg(feature = "macros")]
 pub use freeboard_macros::handlers;
+#[cfg(all(feature = "macros", feature = "sim"))]
+pub use freeboard_macros::sim_test;
 /// Counters, histograms, snapshots, the Prometheus text format.
 pub use freeboard_meter as meter;
 /// Sockets, HTTP and a TCP proxy as actors.
@@ -86,6 +89,9 @@ pub use freeboard_redis as redis;
 /// A small Redis server in the process, on localhost.
 #[cfg(feature = "redis-embedded")]
 pub use freeboard_redis_embedded as redis_embedded;
+/// Programs in a world where time, order, network, disks and faults come from one seed.
+#[cfg(feature = "sim")]
+pub use freeboard_sim as sim;
 /// Durable, append-only logs with a tamper-evident seal.
 #[cfg(feature = "stream")]
 pub use freeboard_stream as stream;

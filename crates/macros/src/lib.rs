@@ -14,6 +14,7 @@
 mod expand;
 mod method;
 mod options;
+mod sim_test;
 mod types;
 
 use proc_macro::TokenStream;
@@ -112,4 +113,23 @@ pub fn handlers(options: TokenStream, block: TokenStream) -> TokenStream {
     parse_macro_input!(options with parser);
     let block = parse_macro_input!(block as ItemImpl);
     expand::expand(read, block).into()
+}
+
+/// Makes a function of a world a test that runs with many seeds.
+///
+/// `seeds` is their number, 100 if it is not given. The function takes a `&mut World` or a `&World` of `freeboard::sim`.
+/// See `freeboard::sim::each_seed` for what happens when a seed fails.
+///
+/// ```
+/// # #[cfg(any())]
+/// #[freeboard::sim_test(seeds = 200)]
+/// fn an_empty_world_has_no_actors(world: &mut World) {
+///     assert_eq!(world.actors_alive(), 0);
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn sim_test(options: TokenStream, item: TokenStream) -> TokenStream {
+    sim_test::expand(options.into(), item.into())
+        .unwrap_or_else(|error| error.to_compile_error())
+        .into()
 }

@@ -1,0 +1,163 @@
+//! Which of the things that can happen happens next.
+//!
+//! - *Uniform*: each with the same chance.
+//! - *PCT* (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010): each task
+//!   and thread has a random priority, and the highest one runs. At `changes` random steps the running one gets the lowest
+//!   priority. A bug that needs `d` ordering constraints among `n` tasks is found by a run of `k` steps with a probability
+//!   of at least 1 / (n * k^(d-1)), for `changes` = d - 1.
+//! - *Starve one*: one task runs only when nothing else can, or when it has waited for [`STARVED_STEPS_MAX`] steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use freeboard_sched::manual::{Candidates, Choose};
+
+use crate::random::Random;
+
+/// Steps for which a starved task waits at most.
+pub const STARVED_STEPS_MAX: u64 = 500;
+
+/// The steps among which PCT chooses its changes.
+const PCT_STEPS: usize = 20_000;
+
+/// Steps in a row that a task of PCT has. Then it gets the lowest priority, because it may wait for another one in a loop.
+const PCT_ROW_MAX: usize = 200;
+
+/// A way to choose the next step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The seed chooses one of the others: half of the seeds run uniformly.
+    #[default]
+    BySeed,
+    /// Each with the same chance.
+    Uniform,
+    /// By random priorities with few changes.
+    Pct {
+        /// How often a priority changes.
+        changes: usize,
+    },
+    /// One task waits for all others.
+    StarveOne,
+}
+
+impl Policy {
+    /// The policy of a seed.
+    #[must_use]
+    pub fn of(self, seed: u64) -> Self {
+        if self != Self::BySeed {
+            return self;
+        }
+        let mut random = Random::new(seed, "policy");
+        match random.below(8) {
+            0..4 => Self::Uniform,
+            4..7 => Self::Pct {
+                changes: random.within(1..=5),
+            },
+            _ => Self::StarveOne,
+        }
+    }
+
+    pub(crate) fn choose(self, seed: u64) -> Choose {
+        let mut random = Random::new(seed, "steps");
+        match self.of(seed) {
+            Self::BySeed | Self::Uniform => {
+                Box::new(move |candidates: &Candidates<'_>| random.below(candidates.len()))
+            }
+            Self::Pct { changes } => {
+                let mut pct = Pct::new(random, changes);
+                Box::new(move |candidates: &Candidates<'_>| pct.choose(candidates))
+            }
+            Self::StarveOne => {
+                let mut starve = StarveOne::new(random);
+                Box::new(move |candidates: &Candidates<'_>| starve.choose(candidates))
+            }
+        }
+    }
+}
+
+struct Pct {
+    random: Random,
+    step: usize,
+    changes: BTreeSet<usize>,
+    /// Of tasks and threads. Events have a new one at each step.
+    priorities: BTreeMap<u64, u64>,
+    lowest: u64,
+    last: u64,
+    row: usize,
+}
+
+impl Pct {
+    fn new(mut random: Random, changes: usize) -> Self {
+        Self {
+            changes: (0..changes).map(|_| random.below(PCT_STEPS)).collect(),
+            random,
+            step: 0,
+            priorities: BTreeMap::new(),
+            // Below all that are drawn.
+            lowest: 1 << 32,
+            last: 0,
+            row: 0,
+        }
+    }
+
+    fn choose(&mut self, candidates: &Candidates<'_>) -> usize {
+        let Self {
+            random, priorities, ..
+        } = self;
+        let mut draw = || random.number() | 1 << 33;
+        let priority = |index| match candidates.is_event(index) {
+            true => draw(),
+            false => *priorities
+                .entry(candidates.key(index))
+                .or_insert_with(&mut draw),
+        };
+        let all = (0..candidates.len()).map(priority).enumerate();
+        let (best, _) = all.max_by_key(|(_, it)| *it).unwrap_or_default();
+        let key = candidates.key(best);
+        self.row = if key == self.last { self.row + 1 } else { 0 };
+        (self.step, self.last) = (self.step + 1, key);
+        let changes = self.row == PCT_ROW_MAX || self.changes.contains(&self.step);
+        if changes && !candidates.is_event(best) {
+            self.lowest -= 1;
+            priorities.insert(key, self.lowest);
+        }
+        best
+    }
+}
+
+struct StarveOne {
+    random: Random,
+    /// The steps until the next one is chosen.
+    left: usize,
+    starved: Option<u64>,
+    waited: u64,
+}
+
+impl StarveOne {
+    fn new(mut random: Random) -> Self {
+        Self {
+            left: random.below(200),
+            random,
+            starved: None,
+            waited: 0,
+        }
+    }
+
+    fn choose(&mut self, candidates: &Candidates<'_>) -> usize {
+        let chosen = self.random.below(candidates.len());
+        if self.left == 0 && !candidates.is_event(chosen) {
+            self.starved = Some(candidates.key(chosen));
+            self.left = self.random.within(1_000..=5_000);
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.starved != Some(candidates.key(chosen)) {
+            return chosen;
+        }
+        self.waited += 1;
+        if self.waited > STARVED_STEPS_MAX {
+            self.waited = 0;
+            return chosen;
+        }
+        // Any other one.
+        (chosen + 1 + self.random.below(candidates.len() - 1)) % candidates.len()
+    }
+}

@@ -1,0 +1,5 @@
+//! Worlds of this crate's own.
+
+mod bank;
+mod nodes;
+mod policies;
