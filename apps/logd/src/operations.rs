@@ -196,6 +196,12 @@ impl Operations {
             let seconds = config.summary_interval.as_secs_f64();
             problems.push(format!("{shed} lines were shed in the last {seconds} s"));
         }
+        for input in self.server.inputs() {
+            if input.has_lost_its_file() {
+                let text = format!("the file of {input} is gone: reload, so that it is made again");
+                problems.push(text);
+            }
+        }
         for (path, free) in self.disks.free_bytes() {
             health.warnings.extend(match free {
                 None => Some(format!(

@@ -269,8 +269,10 @@ impl Server {
         let mut kept: Vec<(OpenInput, Option<Prepared>)> = Vec::new();
         let (mut new, mut restarts) = (Vec::new(), Vec::new());
         for wanted in config.inputs.iter().cloned() {
-            // Several may have port 0: each is found once.
-            let found = (current.iter()).position(|(it, _)| it.conflicts_with(&wanted));
+            // Several may have port 0: each is found once. A socket whose file is gone is bound again.
+            let is_same =
+                |(it, input): &OpenInput| it.conflicts_with(&wanted) && !input.has_lost_its_file();
+            let found = current.iter().position(is_same);
             let Some(found) = found else {
                 // As two addresses in place of 0.0.0.0: it can be bound only after a restart.
                 let blocking = (kept.iter().map(|((before, input), _)| (before, input)))

@@ -1,10 +1,11 @@
 //! The inputs of a server: what is listened on, and how it stops.
 
 use std::{
-    fmt,
+    fmt, fs,
     mem::discriminant,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -151,7 +152,23 @@ pub enum InputError {
 }
 
 /// An open input.
-pub struct Input(Open);
+pub struct Input {
+    open: Open,
+    /// The file of its socket.
+    file: Option<SocketFile>,
+}
+
+/// The file of a Unix socket as it was when it was bound.
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode; `None`: it is gone.
+    identity: Option<(u64, u64)>,
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
 
 /// What a reload has read for an input and not applied yet.
 pub(crate) struct Prepared(#[cfg(feature = "tls")] tls::Loaded);
@@ -175,7 +192,7 @@ impl fmt::Debug for Input {
 /// As a URL: `udp://127.0.0.1:514`.
 impl fmt::Display for Input {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.open {
             Open::Tcp(listener) => write!(formatter, "tcp://{}", listener.address()),
             Open::Udp(socket, _) => write!(formatter, "udp://{}", socket.address()),
             Open::UnixDatagram(socket, _) => {
@@ -196,7 +213,7 @@ impl Input {
         server: &ServerHandle,
         config: &InputConfig,
     ) -> Result<Self, InputError> {
-        Ok(Self(match config {
+        let open = match config {
             InputConfig::Tcp(config) => Open::Tcp(tcp::listen(system, poller, server, *config)?),
             InputConfig::Udp(config) => {
                 let owner = DatagramSource::spawn(system, server, config.senders_max, false)?;
@@ -232,13 +249,30 @@ impl Input {
                 Open::Tls(listener, tls)
             }
             InputConfig::Http(config) => Open::Http(http::listen(system, poller, server, config)?),
-        }))
+        };
+        let path = match &open {
+            Open::UnixDatagram(socket, _) => Some(socket.path()),
+            Open::UnixStream(listener) => Some(listener.path()),
+            _ => None,
+        };
+        let file = path.map(|path| SocketFile {
+            path: path.to_owned(),
+            identity: identity(path),
+        });
+        Ok(Self { open, file })
+    }
+
+    /// Whether the file of its Unix socket was removed or replaced: no client reaches it. A reload binds it again.
+    #[must_use]
+    pub fn has_lost_its_file(&self) -> bool {
+        let file = self.file.as_ref();
+        file.is_some_and(|it| it.identity.is_none() || identity(&it.path) != it.identity)
     }
 
     /// The address, if it is one of IP.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        match &self.0 {
+        match &self.open {
             Open::Tcp(listener) => Some(listener.address()),
             Open::Udp(socket, _) => Some(socket.address()),
             Open::UnixDatagram(..) | Open::UnixStream(_) => None,
@@ -251,7 +285,7 @@ impl Input {
     /// The counters of a datagram socket; `None` for other inputs.
     #[must_use]
     pub fn datagrams(&self) -> Option<DatagramSnapshot> {
-        match &self.0 {
+        match &self.open {
             Open::Udp(socket, _) => Some(socket.snapshot()),
             Open::UnixDatagram(socket, _) => Some(socket.snapshot()),
             _ => None,
@@ -262,7 +296,7 @@ impl Input {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(&self) -> Option<TlsSnapshot> {
-        match &self.0 {
+        match &self.open {
             Open::Tls(_, tls) => Some(tls.snapshot()),
             _ => None,
         }
@@ -270,7 +304,7 @@ impl Input {
 
     /// Reads what these settings name, to be applied later; `None` if there is nothing.
     pub(crate) fn prepare(&self, config: &InputConfig) -> Result<Option<Prepared>, InputError> {
-        match (&self.0, config) {
+        match (&self.open, config) {
             #[cfg(feature = "tls")]
             (Open::Tls(..), InputConfig::Tls(config)) => Ok(Some(Prepared(tls::load(config)?))),
             _ => Ok(None),
@@ -278,7 +312,7 @@ impl Input {
     }
 
     pub(crate) fn apply(&self, prepared: Prepared) {
-        match &self.0 {
+        match &self.open {
             #[cfg(feature = "tls")]
             Open::Tls(_, tls) => tls.set(prepared.0),
             _ => drop(prepared),
@@ -288,7 +322,7 @@ impl Input {
     /// When its certificate expires.
     #[cfg(feature = "tls")]
     pub(crate) fn expires(&self) -> Option<jiff::Timestamp> {
-        match &self.0 {
+        match &self.open {
             Open::Tls(_, tls) => Some(tls.expires()),
             _ => None,
         }
@@ -297,7 +331,7 @@ impl Input {
     /// Adds its metrics.
     pub(crate) fn render(&self, text: &mut Exposition) {
         let name = self.to_string();
-        match &self.0 {
+        match &self.open {
             Open::Tcp(listener) => listener.snapshot().render(&name, text),
             Open::Udp(socket, _) => socket.snapshot().render(&name, text),
             Open::UnixDatagram(socket, _) => socket.snapshot().render(&name, text),
@@ -314,7 +348,7 @@ impl Input {
     /// Takes nothing new from now on.
     pub(crate) fn begin_stop(&self) {
         let now = Duration::ZERO;
-        match &self.0 {
+        match &self.open {
             Open::Tcp(listener) => drop(listener.drain(now)),
             Open::Udp(socket, _) => drop(socket.actor().try_tell(Drain)),
             Open::UnixDatagram(socket, _) => drop(socket.actor().try_tell(Drain)),
@@ -329,7 +363,7 @@ impl Input {
     /// number of datagram sockets that were cut off at the deadline; connections go on, and their sources stay open.
     pub(crate) fn stop(&self, deadline: Instant) -> usize {
         let left = deadline.saturating_duration_since(clock::now());
-        match &self.0 {
+        match &self.open {
             Open::Udp(socket, owner) => return stop_datagrams(socket, owner, deadline),
             Open::UnixDatagram(socket, owner) => return stop_datagrams(socket, owner, deadline),
             Open::Tcp(listener) => drop(listener.drain(left)),

@@ -10,8 +10,8 @@ use std::{
 };
 
 use freeboard_logd::{
-    Config, Framing, Group, GroupConfig, InputError, Intake, Operations, Policy, Reloaded,
-    SourceBound, StartError,
+    Config, Framing, Group, GroupConfig, InputConfig, InputError, Intake, Operations, Policy,
+    Reloaded, SourceBound, StartError, UnixConfig, UnixStreamConfig,
     settings::{Settings, SettingsError},
 };
 
@@ -396,6 +396,41 @@ fn health_fails_while_a_sink_does() {
     eventually("it is healthy", || operations.health().problems.is_empty());
     assert!(rig.stop().is_clean());
     assert!(fs::read_to_string(file).unwrap().ends_with("a line\n"));
+}
+
+#[test]
+fn a_unix_socket_whose_file_was_removed_is_unhealthy_and_bound_again_by_a_reload() {
+    let directory = tempfile::tempdir().unwrap();
+    let sink = TestSink::default();
+    let [stream, datagram] = ["stream", "datagram"].map(|name| directory.path().join(name));
+    let config = Config {
+        inputs: vec![
+            InputConfig::UnixStream(UnixStreamConfig::new(stream.clone())),
+            InputConfig::UnixDatagram(UnixConfig::new(datagram.clone())),
+        ],
+        ..Config::new(vec![sink.config()])
+    };
+    let rig = Rig::start_as_is(config.clone());
+    let settings = Settings::default();
+    let operations = Operations::new(&rig.system, &rig.poller, rig.server.clone(), settings);
+    assert_eq!(operations.health().problems, [""; 0]);
+    fs::remove_file(&stream).unwrap();
+    // Another process has the path now.
+    fs::remove_file(&datagram).unwrap();
+    let other = UnixDatagram::bind(&datagram).unwrap();
+    assert_eq!(operations.health().problems.len(), 2);
+    assert!(rig.reload(config.clone()).is_err(), "it is in use");
+    drop(other);
+    assert_eq!(rig.reload(config).unwrap(), Reloaded::default());
+    assert_eq!(operations.health().problems, [""; 0]);
+    UnixStream::connect(&stream)
+        .unwrap()
+        .write_all(b"by stream\n")
+        .unwrap();
+    let client = UnixDatagram::unbound().unwrap();
+    client.send_to(b"by datagram", &datagram).unwrap();
+    rig.wait_accepted(2);
+    assert!(rig.stop().is_clean());
 }
 
 #[test]
