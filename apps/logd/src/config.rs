@@ -79,6 +79,9 @@ pub struct Config {
     pub summary_interval: Duration,
     /// How long a repeated line may be counted before "last message repeated" is written.
     pub repeat_time: Duration,
+    /// Once a sink has failed, or has not returned from a call, for longer than this, the server counts as unhealthy, and
+    /// HTTP requests are answered with 503.
+    pub unhealthy_after: Duration,
     /// Where lines go; at least one.
     pub sinks: Vec<SinkConfig>,
 }
@@ -166,6 +169,7 @@ impl Config {
             idle_time: None,
             summary_interval: Duration::from_secs(10),
             repeat_time: Duration::from_secs(10),
+            unhealthy_after: Duration::from_secs(10),
             sinks,
         }
     }

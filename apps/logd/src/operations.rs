@@ -163,25 +163,11 @@ impl Operations {
     #[must_use]
     pub fn health(&self) -> Health {
         let mut health = Health::default();
-        let (after, failure) = {
-            let state = self.lock();
-            (state.settings.unhealthy_after(), state.failure.clone())
-        };
-        health.warnings.extend(failure);
+        health.warnings.extend(self.lock().failure.clone());
         let problems = &mut health.problems;
-        for sink in self.server.sinks() {
-            let (name, error) = (sink.name(), sink.last_error().unwrap_or_default());
-            if sink.is_dead() {
-                problems.push(format!("the sink {name} takes nothing any more: {error}"));
-            } else if let Some(time) = sink.failing_for().filter(|time| *time > after) {
-                let seconds = time.as_secs();
-                problems.push(format!("the sink {name} fails for {seconds} s: {error}"));
-            } else if let Some(time) = sink.in_call_for().filter(|time| *time > after) {
-                let seconds = time.as_secs();
-                problems.push(format!("the sink {name} hangs for {seconds} s"));
-            }
-        }
         let config = self.server.handle().config();
+        let sinks = self.server.sinks();
+        problems.extend((sinks.iter()).filter_map(|sink| sink.problem(config.unhealthy_after)));
         for group in Group::ALL {
             let (dam, bound) = (
                 self.server.dam(group),

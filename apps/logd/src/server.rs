@@ -15,7 +15,7 @@ use freeboard::{
 
 use crate::{
     config::Config,
-    input::{Input, InputConfig, InputError, Prepared, Relayed, received_now_ns},
+    input::{Input, InputConfig, InputError, Prepared, Relayed, Unanswered, received_now_ns},
     lanes::{LaneError, Lanes},
     priority::{Facility, Group, Priority, Severity},
     repeats::own_batch,
@@ -65,6 +65,9 @@ struct Shared {
     lanes: Lanes,
     sources: Sources,
     relayed: Relayed,
+    /// Of the sinks, or of the queues in front of them.
+    sinks: Vec<Arc<SinkGauge>>,
+    unanswered: Unanswered,
 }
 
 /// What an input needs of a server. Cheap to clone.
@@ -108,6 +111,18 @@ impl ServerHandle {
 
     pub(crate) fn sources(&self) -> &Sources {
         &self.0.sources
+    }
+
+    /// Why the writer waits for a sink, if it has for so long that clients are told.
+    pub(crate) fn blocked(&self) -> Option<String> {
+        let after = self.config().unhealthy_after;
+        let mut waiting = self.0.sinks.iter().filter(|sink| !sink.is_dead());
+        waiting.find_map(|sink| sink.problem(after))
+    }
+
+    /// The HTTP requests that wait for the sinks.
+    pub(crate) fn unanswered(&self) -> &Unanswered {
+        &self.0.unanswered
     }
 
     /// The records that came from other servers.
@@ -195,6 +210,8 @@ impl Server {
             lanes,
             sources: Sources::default(),
             relayed: Relayed::default(),
+            sinks: sinks.iter().map(|sink| sink.gauge.clone()).collect(),
+            unanswered: Unanswered::default(),
         }));
         let reporter = SpawnOptions::new().name("logd.reporter");
         let reporter = system.spawn_once(reporter, Reporter::new(&handle))?;

@@ -69,6 +69,9 @@ impl Reporter {
 
     fn look(&mut self, cx: &mut Context<Self>) {
         let has_more = self.write_repeats();
+        if let Some(why) = self.own.server().blocked() {
+            self.own.server().unanswered().refuse_all(&why);
+        }
         if clock::now() - self.summarised_at >= self.own.server().config().summary_interval {
             self.summarised_at = clock::now();
             self.write_summary();

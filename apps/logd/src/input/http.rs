@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | 200 | all lines are durable in the sinks that can say so | all |
 //! | 503, `Retry-After` | a line was shed | all but the shed ones |
+//! | 503, `Retry-After` | a sink fails for longer than `unhealthy_after` | none; of requests that wait then, all |
 //! | 413 | the body, also unpacked, is longer than the limit, or a record is | those before the limit, unless the length was announced |
 //! | 400, 408 | the body was not valid, or not complete in time | those before |
 //! | 404, 405, 415 | another path, method or coding | none |
@@ -25,7 +26,7 @@ use std::{
     io::Write,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -132,6 +133,9 @@ fn begin(
             return Err(Box::new(response));
         }
     };
+    if let Some(why) = server.blocked() {
+        return Err(Box::new(unavailable(why)));
+    }
     let plain = plain(server, &request, &resume)?;
     Ok(if is_packed {
         Box::new(Gunzip::new(plain, resume, body_bytes_max))
@@ -231,7 +235,8 @@ impl BodySink for Lines {
             // The last line needs no newline.
             let _ = self.feed(Bytes::from_static(b"\n"));
         }
-        self.outcome.set_reply(reply);
+        let server = self.intake.source.server();
+        server.unanswered().wait(&self.outcome, reply);
     }
 }
 
@@ -243,7 +248,7 @@ pub(super) struct Outcome {
     relayed: Option<RelayedRequest>,
     records: AtomicU64,
     is_lost: AtomicBool,
-    /// Set at the end of the body: a body that is not complete has no answer of ours.
+    /// Set at the end of the body: a body that is not complete has no answer of ours. Taken by the answer.
     reply: Mutex<Option<Reply>>,
 }
 
@@ -276,8 +281,8 @@ impl Outcome {
         relayed.map_or(Admission::New, |relayed| relayed.admit(index))
     }
 
-    pub(super) fn set_reply(&self, reply: Reply) {
-        *self.reply.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
+    fn lock_reply(&self) -> MutexGuard<'_, Option<Reply>> {
+        self.reply.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lines accepted, and those of them that were shed.
@@ -290,6 +295,47 @@ impl Outcome {
         let shed: u64 = shed.map(|reason| source.shed(reason)).sum();
         (source.accepted() - shed, shed)
     }
+}
+
+/// The requests that wait until their lines are durable.
+#[derive(Default)]
+pub(crate) struct Unanswered(Mutex<Vec<Weak<Outcome>>>);
+
+impl Unanswered {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Outcome>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wait(&self, outcome: &Arc<Outcome>, reply: Reply) {
+        *outcome.lock_reply() = Some(reply);
+        let mut all = self.lock();
+        if all.len() == all.capacity() {
+            all.retain(|it| it.strong_count() > 0);
+            // At least as many come before the next search.
+            let live = all.len();
+            all.reserve(live.max(64));
+        }
+        all.push(Arc::downgrade(outcome));
+    }
+
+    /// Answers all with 503. Their lines stay where they are, and may be written later: the clients repeat them.
+    pub(crate) fn refuse_all(&self, why: &str) {
+        let all = std::mem::take(&mut *self.lock());
+        for outcome in all.iter().filter_map(Weak::upgrade) {
+            let reply = outcome.lock_reply().take();
+            if let Some(reply) = reply {
+                reply.send(unavailable(why.to_owned()));
+            }
+        }
+    }
+}
+
+/// To be repeated after a second.
+fn unavailable(text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, text);
+    let seconds = HeaderValue::from_static("1");
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    response
 }
 
 impl Drop for Outcome {
@@ -307,14 +353,13 @@ impl Drop for Outcome {
         let mut text = Vec::new();
         // Writing to a vector does not fail.
         let _ = writeln!(text, r#"{{"accepted":{accepted},"shed":{shed}}}"#);
-        let mut response = Response::new(Body::from(Bytes::from(text)));
+        let mut response = if *self.is_lost.get_mut() || shed > 0 {
+            unavailable(text)
+        } else {
+            Response::new(Body::from(Bytes::from(text)))
+        };
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
-        if *self.is_lost.get_mut() || shed > 0 {
-            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            let seconds = HeaderValue::from_static("1");
-            response.headers_mut().insert(header::RETRY_AFTER, seconds);
-        }
         reply.send(response);
     }
 }

@@ -16,6 +16,7 @@ mod tls;
 
 pub use datagram::{UdpConfig, UnixConfig};
 pub use http::HttpConfig;
+pub(crate) use http::Unanswered;
 pub(crate) use listen::{ExclusiveResource, Prepared};
 pub use listen::{Input, InputConfig, InputError};
 pub(crate) use relayed::Relayed;

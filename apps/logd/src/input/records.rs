@@ -208,7 +208,7 @@ impl BodySink for Records {
 
     fn end(self: Box<Self>, reply: Reply) {
         if self.rest.is_empty() {
-            self.outcome.set_reply(reply);
+            self.server.unanswered().wait(&self.outcome, reply);
         } else {
             let text = "the body ends within a record".to_owned();
             reply.send(refusal(StatusCode::BAD_REQUEST, text));

@@ -68,7 +68,7 @@ pub struct Settings {
     /// Where `/metrics` and `/healthz` are served.
     #[serde(deserialize_with = "some_address")]
     pub status: Option<SocketAddr>,
-    /// `/healthz` fails once a sink has failed, or has not returned from a call, for longer than this; 10 s.
+    /// `/healthz` fails, and HTTP requests are answered with 503, once a sink has failed, or has not returned from a call, for longer than this; 10 s.
     pub unhealthy_after: Option<Time>,
     /// The most connections of each input.
     pub connections_max: Option<NonZeroUsize>,
@@ -510,6 +510,7 @@ impl Settings {
             idle_time: self.idle_time.map(|time| time.0),
             summary_interval: time(self.summary_interval, config.summary_interval),
             repeat_time: time(self.repeat_time, config.repeat_time),
+            unhealthy_after: time(self.unhealthy_after, config.unhealthy_after),
             ..config
         };
         if config.sinks.is_empty() {
@@ -523,13 +524,6 @@ impl Settings {
         }
         config.validate().map_err(SettingsError::Invalid)?;
         Ok(config)
-    }
-
-    /// How long a sink may fail until the server counts as unhealthy.
-    #[must_use]
-    pub fn unhealthy_after(&self) -> Duration {
-        self.unhealthy_after
-            .map_or(Duration::from_secs(10), |time| time.0)
     }
 
     /// The keys whose change takes effect at a restart.

@@ -126,6 +126,20 @@ impl SinkGauge {
         self.is_dead.load(Ordering::Relaxed)
     }
 
+    /// Why it does no work: it is dead, or has failed or not returned from a call for longer than this.
+    pub(crate) fn problem(&self, after: Duration) -> Option<String> {
+        let (name, error) = (self.name(), self.last_error().unwrap_or_default());
+        if self.is_dead() {
+            return Some(format!("the sink {name} takes nothing any more: {error}"));
+        }
+        let seconds = |time: Option<Duration>| time.filter(|it| *it > after).map(|it| it.as_secs());
+        if let Some(seconds) = seconds(self.failing_for()) {
+            return Some(format!("the sink {name} fails for {seconds} s: {error}"));
+        }
+        let seconds = seconds(self.in_call_for())?;
+        Some(format!("the sink {name} hangs for {seconds} s"))
+    }
+
     /// Asks it to begin a new file.
     pub(crate) fn rotate(&self) {
         // Ordering: Relaxed: the wake-up orders it.

@@ -14,9 +14,9 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use freeboard::stream::ReaderOptions;
 use freeboard_logd::{
-    BATCH_CONTENT_TYPE, Config, Format, HttpConfig, InputConfig, InputError, LogRecord, Marks,
-    Policy, Priority, Reloaded, Shed, SourceBound, StartError, UdpConfig, UnixConfig,
-    UnixStreamConfig, encode_batch,
+    BATCH_CONTENT_TYPE, Config, FileSinkConfig, Format, HttpConfig, InputConfig, InputError,
+    LogRecord, Marks, Policy, Priority, Reloaded, Shed, SourceBound, StartError, UdpConfig,
+    UnixConfig, UnixStreamConfig, encode_batch,
 };
 use freeboard_test_servers::is_on_path;
 
@@ -478,6 +478,38 @@ fn a_stop_cuts_off_half_a_request_and_keeps_its_lines() {
     assert!(report.is_clean(), "{report:?}");
     assert!(rig.system.shutdown(LONG).is_clean());
     assert_eq!(sink.texts(), ["<14>whole"]);
+}
+
+#[test]
+fn while_a_sink_fails_requests_are_answered_with_503() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [folder, aside] = ["folder", "aside"].map(|name| directory.path().join(name));
+    let file = folder.join("app.log");
+    let rig = Rig::start(Config {
+        inputs: vec![http(1 << 20)],
+        unhealthy_after: Duration::from_millis(50),
+        summary_interval: Duration::from_millis(50),
+        ..Config::new(vec![FileSinkConfig::new(&file).sink("file")])
+    });
+    assert!(exchange(&rig, &post("a\n")).starts_with("HTTP/1.1 200"));
+    std::fs::rename(&folder, &aside).expect("it is there");
+    // The first one waits for the sink, the second one is not taken.
+    for _ in 0..2 {
+        let answer = exchange(&rig, &post("b\n"));
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert!(answer.contains("retry-after: 1\r\n"), "{answer}");
+        assert!(answer.contains("the sink file fails for "), "{answer}");
+    }
+    assert_eq!(rig.server.totals().accepted, 2);
+    std::fs::rename(&aside, &folder).expect("it is there");
+    eventually("it takes lines again", || {
+        exchange(&rig, &post("c\n")).starts_with("HTTP/1.1 200")
+    });
+    assert!(rig.stop().is_clean());
+    let text = std::fs::read_to_string(file).expect("text");
+    let words: Vec<_> = text.lines().filter_map(|it| it.chars().last()).collect();
+    // What was taken without an answer is written too.
+    assert_eq!(words, ['a', 'b', 'c']);
 }
 
 #[test]

@@ -80,8 +80,8 @@ timeout = "5s"
 #[test]
 fn each_setting_of_a_file_is_applied() {
     let settings = Settings::parse(FULL, Path::new("logd.toml")).unwrap();
-    assert_eq!(settings.unhealthy_after(), Duration::from_millis(500));
     let config = settings.config().unwrap();
+    assert_eq!(config.unhealthy_after, Duration::from_millis(500));
     assert_eq!(config.connections_max, 100);
     assert_eq!(config.idle_time, Some(Duration::from_secs(5_400)));
     assert_eq!(config.line_bytes_max, 8_192);
