@@ -23,7 +23,7 @@ use freeboard::{
 };
 use freeboard_logd::{
     HttpConfig, Operations, Period, Policy, Server, SourceBound, StdoutForm, TcpConfig, TlsConfig,
-    Totals, UdpConfig, UnixConfig, UnixStreamConfig,
+    UdpConfig, UnixConfig, UnixStreamConfig,
     settings::{
         FileSettings, GroupSettings, GroupsSettings, RelaySettings, Settings, SettingsError, Size,
         SourceSettings, SpoolSettings, StdoutSettings, StreamSettings, Time, resolve, value,
@@ -412,17 +412,25 @@ pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         report.sources_cut + usize::from(!report.is_drained) + report.sinks_failed.len()
     });
     // After the end of the actors: until then, lines may be in memory.
-    say(&summary(&server.totals()));
+    say(&summary(&server));
     Ok(code)
 }
 
 /// What became of all lines.
-fn summary(totals: &Totals) -> String {
+fn summary(server: &Server) -> String {
+    let totals = server.totals();
     let shed: u64 = totals.shed.iter().sum();
     let (lines, taken) = (counted(totals.accepted, "line"), totals.taken);
     let mut text = format!("{lines}: {taken} in all sinks, {shed} shed");
     if totals.held > 0 {
         text += &format!(", {} in a sink that has not ended", totals.held);
+    }
+    for sink in server.sinks().iter().filter(|sink| sink.lost() > 0) {
+        text += &format!(
+            "; the sink {} has lost {} that it had",
+            sink.name(),
+            sink.lost()
+        );
     }
     text
 }
