@@ -27,6 +27,7 @@ mod gauge;
 mod relay;
 mod rotated;
 mod spill;
+mod spool;
 mod stdout;
 mod stream;
 
@@ -44,7 +45,8 @@ pub(crate) use actor::{OpenedSink, RunningSink, SinkActor};
 pub use file::{FileSinkConfig, Keep, Period, Rotation};
 pub use gauge::SinkGauge;
 pub use relay::{RelayConfig, RelayUrlError};
-pub use spill::{SpillConfig, SpoolConfig, SpoolFull};
+pub use spill::SpillConfig;
+pub use spool::{SpoolConfig, SpoolFull};
 pub use stdout::{StdoutForm, StdoutSinkConfig};
 pub use stream::StreamSinkConfig;
 

@@ -39,7 +39,7 @@ use super::{
     SinkConfig, SinkError, SinkGauge,
     consumer::{Acks, Chunk, Consumer, Part, reached},
     lock,
-    spill::SpoolConfig,
+    spool::SpoolConfig,
     stream::stream_sink,
 };
 use crate::record::{BATCH_CONTENT_TYPE, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEADER};
