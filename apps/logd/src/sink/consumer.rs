@@ -7,6 +7,9 @@
 //! Chunks may be finished in any order. The position moves to the last record before the first chunk that is not
 //! finished. Only durable records are handed out: a power failure takes none of them back. A stream in mode none says
 //! nothing about that before it is closed, so its records are handed out when the operating system has them.
+//!
+//! Damage, segments that can never be read, and records that are no lines are passed over. The sequence of the next line tells
+//! how many records are missing, and they are counted as lost.
 
 use std::{collections::VecDeque, fmt::Display, sync::Arc};
 
@@ -118,10 +121,9 @@ impl Consumer {
     ) -> Result<(), ReadOrAckError> {
         let (next, end) = (self.expected, stream.sequences().accepted + 1);
         let mut reader = ReaderOptions::new().open_on(stream.storage().clone())?;
-        let from = match reader.seek(ReadFrom::Sequence(next.min(end))) {
-            Err(ReadError::Gone { oldest, .. }) => oldest,
-            Err(error) => return Err(error.into()),
-            Ok(()) => next.min(end),
+        let (from, is_seeking) = match reader.seek(ReadFrom::Sequence(next.min(end))) {
+            Err(ReadError::Gone { oldest, .. }) => (oldest, false),
+            sought => (next.min(end), sought.is_err()),
         };
         let position = stream.acknowledge_as(&acks.name, 0)?;
         let expected = (self.readable() + 1).saturating_sub(next);
@@ -134,7 +136,7 @@ impl Consumer {
         acks.position = position;
         acks.stream = stream.clone();
         (self.reader, self.stream, self.expected) = (reader, stream.clone(), from);
-        self.is_seeking = false;
+        self.is_seeking = is_seeking;
         acks.show();
         Ok(())
     }

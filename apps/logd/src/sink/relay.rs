@@ -15,9 +15,8 @@
 //! What was on its way when a side was killed is sent again. The other server knows each record by its stream and its
 //! sequence and skips those that it has: when the relay is killed, nothing is doubled. When the other server itself is killed,
 //! it forgets what it has: the requests on their way, at most [`RelayConfig::requests_max`], may be there twice. If both are
-//! killed, these are at most [`AHEAD_MAX`] times as many. A stream in
-//! mode none may use a sequence again after a power failure, so its requests do not name their records: what is sent again
-//! may be there twice.
+//! killed, these are at most [`AHEAD_MAX`] times as many. A stream in mode none may use a sequence again after a power
+//! failure, so its requests do not name their records: what is sent again may be there twice.
 //!
 //! A peer that is away for long is a matter of the stream's bound: see [`SpoolConfig`]. Of a stream whose directory was removed
 //! or renamed, what was not sent is counted as lost.
