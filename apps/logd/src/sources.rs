@@ -4,9 +4,6 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        Condvar,
-        Mutex,
-        MutexGuard,
         PoisonError,
         // Not those of `sync`: they only count.
         atomic::{AtomicU64, Ordering},
@@ -14,7 +11,10 @@ use std::{
     time::Instant,
 };
 
-use freeboard::{meter::clock, run_simulation};
+use freeboard::{
+    meter::clock,
+    platform::sync::{Condvar, Mutex, MutexGuard},
+};
 
 use crate::{
     batch::Format,
@@ -198,7 +198,6 @@ impl Sources {
             let open = state.open.values();
             open.filter(|source| !source.may_be_cut).count()
         };
-        run_simulation(clock::from_instant(deadline), || count(&self.lock()) == 0);
         let mut state = self.lock();
         loop {
             let left = deadline.saturating_duration_since(clock::now());

@@ -137,19 +137,6 @@ pub(crate) fn until<T>(
     }
 }
 
-/// For calls that block the thread by other means than an actor's: if the calling thread runs a test system, no other
-/// thread makes their condition true. Then this runs the system until `is_ready`, or until `deadline_ns` of the virtual
-/// clock; `u64::MAX` for none. Returns whether the thread runs a test system.
-pub fn run_simulation(deadline_ns: u64, is_ready: impl FnMut() -> bool) -> bool {
-    #[cfg(feature = "testing")]
-    if let Some(kit) = crate::testing::active() {
-        kit.block(deadline_ns, is_ready);
-        return true;
-    }
-    let _ = (deadline_ns, is_ready);
-    false
-}
-
 /// Waits for a short time, between two polls of a condition.
 pub(crate) fn pause(time: Duration) {
     thread::sleep(time);

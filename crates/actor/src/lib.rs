@@ -175,7 +175,6 @@ pub use any_ref::AnyActorRef;
 pub use ask::{Ask, AskFuture};
 #[cfg(feature = "futures")]
 pub use attach::{Attached, StreamMessage};
-pub use block::run_simulation;
 pub use builder::SystemBuilder;
 pub use child_spec::{CHILD_SHUTDOWN_DEFAULT, ChildRef, ChildSpec, Restart, Shutdown};
 pub use circle::{Circle, CircleActor};

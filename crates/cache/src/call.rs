@@ -6,10 +6,11 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
-use freeboard_actor::{Message, Recipient, run_simulation, without_deadline};
+use freeboard_actor::{Message, Recipient, without_deadline};
+use freeboard_platform::thread;
 use futures_channel::oneshot;
 
 use crate::{error::CacheError, metrics::CacheGauges};
@@ -66,18 +67,9 @@ impl<T: 'static> Call<T> {
     /// # Errors
     /// [`CacheError`].
     pub fn wait(self) -> Result<T, CacheError> {
-        let (sender, mut receiver) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         (self.start)(Reply::Slot(sender));
-        let mut outcome = Poll::Pending;
-        run_simulation(u64::MAX, || {
-            outcome = Pin::new(&mut receiver).poll(&mut Context::from_waker(Waker::noop()));
-            outcome.is_ready()
-        });
-        let outcome = match outcome {
-            Poll::Ready(outcome) => outcome,
-            Poll::Pending => pollster::block_on(receiver),
-        };
-        outcome.unwrap_or(Err(CacheError::Closed))
+        thread::block_on(receiver).unwrap_or(Err(CacheError::Closed))
     }
 
     /// Makes the call, and tells an actor the `message` made of its outcome.

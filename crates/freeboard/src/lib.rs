@@ -83,6 +83,8 @@ pub use freeboard_meter as meter;
 /// Sockets, HTTP and a TCP proxy as actors.
 #[cfg(feature = "net")]
 pub use freeboard_net as net;
+/// Time, threads and locks by the interface of the standard library, which a simulation can provide.
+pub use freeboard_platform as platform;
 /// A pipelined Redis client.
 #[cfg(feature = "redis")]
 pub use freeboard_redis as redis;

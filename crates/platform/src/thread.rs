@@ -3,12 +3,11 @@
 
 use std::{
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, PoisonError},
     task::{Context, Poll, Wake, Waker},
 };
+
+use crate::sync::{Condvar, Mutex};
 
 #[cfg(not(feature = "simulated"))]
 pub use std::thread::{
@@ -19,34 +18,37 @@ pub use std::thread::{
 #[cfg(feature = "simulated")]
 pub use self::simulated::*;
 
-/// Polls a future on this thread, which parks in between, until it is ready.
+/// Blocks this thread until a future is ready. It leaves the token of [`park`] alone, on which an executor may rely that
+/// polls the caller.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unparker {
-        thread: Thread,
-        is_woken: AtomicBool,
+    #[derive(Default)]
+    struct Signal {
+        is_woken: Mutex<bool>,
+        woken: Condvar,
     }
-    impl Wake for Unparker {
+    impl Wake for Signal {
         fn wake(self: Arc<Self>) {
-            // Ordering: Release pairs with the Acquire below: the next poll sees what the waker has done.
-            self.is_woken.store(true, Ordering::Release);
-            self.thread.unpark();
+            *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            self.woken.notify_one();
         }
     }
-    let unparker = Arc::new(Unparker {
-        thread: current(),
-        is_woken: AtomicBool::new(false),
-    });
-    let waker = Waker::from(unparker.clone());
+    let signal = Arc::new(Signal::default());
+    let waker = Waker::from(signal.clone());
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
-        // Ordering: Acquire, as above.
-        while !unparker.is_woken.swap(false, Ordering::Acquire) {
-            park();
+        let mut is_woken = signal
+            .is_woken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        while !*is_woken {
+            let woken = signal.woken.wait(is_woken);
+            is_woken = woken.unwrap_or_else(PoisonError::into_inner);
         }
+        *is_woken = false;
     }
 }
 

@@ -1,10 +1,6 @@
 //! The connections to one server, and deadlines.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use freeboard_actor::{Recipient, SpawnOptions, System};
@@ -86,9 +82,9 @@ impl Pool {
     }
 
     /// Waits until all connections are up.
-    pub(crate) fn wait_up(&self, until: Instant) -> Result<(), RedisError> {
+    pub(crate) fn check_up(&self) -> Result<(), RedisError> {
         let mut queues = self.lines.iter().map(|line| &line.queue);
-        queues.try_for_each(|queue| queue.wait_up(until))
+        queues.try_for_each(|queue| queue.check_up())
     }
 
     pub(crate) fn subscribe(

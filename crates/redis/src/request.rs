@@ -5,12 +5,13 @@ use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 
-use freeboard_actor::{Message, Recipient, run_simulation, without_deadline};
+use freeboard_actor::{Message, Recipient, without_deadline};
 use freeboard_meter::now_ns;
+use freeboard_platform::thread;
 use futures_channel::oneshot;
 
 use crate::{
@@ -194,16 +195,8 @@ impl<T> ReplyFuture<T> {
     ///
     /// # Errors
     /// [`RedisError`].
-    pub fn wait(mut self) -> Result<T, RedisError> {
-        let mut outcome = Poll::Pending;
-        run_simulation(u64::MAX, || {
-            outcome = Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop()));
-            outcome.is_ready()
-        });
-        match outcome {
-            Poll::Ready(outcome) => outcome,
-            Poll::Pending => pollster::block_on(self),
-        }
+    pub fn wait(self) -> Result<T, RedisError> {
+        thread::block_on(self)
     }
 }
 

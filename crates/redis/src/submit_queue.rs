@@ -8,10 +8,10 @@
 //! A push that finds the actor awake only appends. No wake-up is lost: the actor checks that the queue is
 //! empty, and goes to sleep, under the lock that each push holds.
 
-use std::{mem, sync::OnceLock, time::Instant};
+use std::{mem, sync::OnceLock};
 
 use bytes::BytesMut;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     command::Command,
@@ -72,7 +72,6 @@ pub(crate) enum LinkState {
 pub(crate) struct SubmitQueue {
     state: Mutex<State>,
     /// Notified when the link state changes.
-    changed: Condvar,
     /// Wakes the connection's actor.
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Limits of the commands without an outcome.
@@ -109,7 +108,6 @@ impl SubmitQueue {
                 is_nudged: false,
                 is_closing: false,
             }),
-            changed: Condvar::new(),
             waker: OnceLock::new(),
             credit,
             load: AtomicUsize::new(DOWN),
@@ -200,21 +198,12 @@ impl SubmitQueue {
         self.nudge();
     }
 
-    /// Waits until the connection is up, the server refuses it, or the time has passed.
-    pub(crate) fn wait_up(&self, until: Instant) -> Result<(), RedisError> {
-        let mut state = self.state.lock();
-        loop {
-            let is_late = match &state.link {
-                LinkState::Up => return Ok(()),
-                LinkState::Closed => return Err(RedisError::Closed),
-                LinkState::Down(reason) if reason.is_refusal() => {
-                    return Err(RedisError::Down(reason.clone()));
-                }
-                LinkState::Down(_) => self.changed.wait_until(&mut state, until).timed_out(),
-            };
-            if is_late && let LinkState::Down(reason) = &state.link {
-                return Err(RedisError::Down(reason.clone()));
-            }
+    /// Whether the connection is up, or why not.
+    pub(crate) fn check_up(&self) -> Result<(), RedisError> {
+        match &self.state.lock().link {
+            LinkState::Up => Ok(()),
+            LinkState::Closed => Err(RedisError::Closed),
+            LinkState::Down(reason) => Err(RedisError::Down(reason.clone())),
         }
     }
 
@@ -282,8 +271,6 @@ impl SubmitQueue {
         let mut state = self.state.lock();
         state.link = link;
         self.publish(&state);
-        drop(state);
-        self.changed.notify_all();
     }
 
     /// Takes the nudge and lets the actor sleep until it is woken. While the connection is down, nothing else

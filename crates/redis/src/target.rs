@@ -1,13 +1,11 @@
 //! Where a client's commands go: the connections to one server, or a cluster.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use freeboard_actor::{Recipient, run_simulation};
+use freeboard_actor::Recipient;
 use freeboard_meter::now_ns;
+use freeboard_platform::thread;
 
 use crate::{
     cluster::{core::Core, request},
@@ -21,8 +19,8 @@ use crate::{
     subscribers::PubSub,
 };
 
-/// Upper bound of a wait, so that the time can be added to an `Instant`.
-const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// The pause between two checks whether the connections are up.
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -38,20 +36,21 @@ pub(crate) enum Servers {
 }
 
 impl Target {
+    /// Waits until the connections are up, the server refuses one, or the time has passed.
     pub(crate) fn wait_up(&self, timeout: Duration) -> Result<(), RedisError> {
-        let wait = |until| match &self.servers {
-            Servers::One(pool) => pool.wait_up(until),
-            Servers::Cluster(core) => core.wait_up(until),
-        };
-        let timeout = timeout.min(WAIT_MAX);
         let deadline_ns = now_ns().saturating_add(nanos(timeout));
-        let is_decided = || match wait(Instant::now()) {
-            Err(RedisError::Down(reason)) => reason.is_refusal(),
-            Ok(()) | Err(_) => true,
-        };
-        match run_simulation(deadline_ns, is_decided) {
-            true => wait(Instant::now()),
-            false => wait(Instant::now() + timeout),
+        loop {
+            let checked = match &self.servers {
+                Servers::One(pool) => pool.check_up(),
+                Servers::Cluster(core) => core.check_up(),
+            };
+            let left_ns = deadline_ns.saturating_sub(now_ns());
+            match checked {
+                Err(error) if !is_final(&error) && left_ns > 0 => {
+                    thread::sleep(CHECK_EVERY.min(Duration::from_nanos(left_ns)));
+                }
+                decided => return decided,
+            }
         }
     }
 
@@ -80,5 +79,15 @@ impl Target {
             Servers::One(pool) => pool.submit(&command, Awaits::Reply, deadline, reply),
             Servers::Cluster(core) => request::submit(core, command, deadline, reply),
         }
+    }
+}
+
+/// Whether a retry is unlikely to help.
+fn is_final(error: &RedisError) -> bool {
+    match error {
+        RedisError::Down(reason) => reason.is_refusal(),
+        // The server is not a cluster node.
+        RedisError::Server(_) | RedisError::Closed => true,
+        _ => false,
     }
 }

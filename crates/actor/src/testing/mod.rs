@@ -89,7 +89,7 @@ use crate::{
 pub(crate) use faults::before_handler;
 pub use faults::{Faults, inject_into_any};
 use kit::Active;
-pub(crate) use kit::{Kit, active};
+pub(crate) use kit::Kit;
 pub use probe::{PROBE_TIMEOUT, Probe, ProbeActor};
 
 /// Steps that one blocking call, [`TestSystem::run_until_idle`] or [`TestSystem::advance`] may take.

@@ -27,10 +27,10 @@ fn an_async_caller_fetches_once() {
     let Some(bench) = start() else { return };
     let cache = bench.cache();
     let fetch = async || Fetched::<Infallible>::Ok(Some(bytes("v")));
-    let found = pollster::block_on(cache.get_or_fetch("k", fetch));
+    let found = freeboard_platform::thread::block_on(cache.get_or_fetch("k", fetch));
     assert_eq!(found, Ok(Some(bytes("v"))));
     let not_again = async || Fetched::<Infallible>::Ok(Some(bytes("w")));
-    let found = pollster::block_on(cache.get_or_fetch("k", not_again));
+    let found = freeboard_platform::thread::block_on(cache.get_or_fetch("k", not_again));
     assert_eq!(found, Ok(Some(bytes("v"))));
     eventually("it is counted", || cache.snapshot().fills_stored == 1);
 }
@@ -98,7 +98,7 @@ fn a_call_that_is_dropped_while_its_outcome_comes_gives_its_lease_back() {
                 let is_done = is_polled && Pin::new(&mut call).poll(&mut context).is_ready();
                 (0..number % 10_000).for_each(|_| hint::spin_loop());
                 if choice == 3 && !is_done {
-                    match pollster::block_on(call).unwrap() {
+                    match freeboard_platform::thread::block_on(call).unwrap() {
                         Found::Cached(_) => cache.invalidate(key).wait().unwrap(),
                         Found::Lease(lease) if number % 8 == 7 => drop(lease),
                         Found::Lease(lease) => drop(lease.fill(Some(bytes("v"))).wait().unwrap()),

@@ -4,16 +4,15 @@ use std::{
     collections::BTreeMap,
     io,
     net::SocketAddr,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
 use crate::poller::{Poller, Registration, mio::Interest};
-use freeboard_actor::{
-    Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System, run_simulation,
-};
+use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
 use freeboard_meter::{Counter, Exposition, clock, metrics};
+use freeboard_platform::sync::{Condvar, Mutex, MutexGuard};
 
 #[cfg(unix)]
 use crate::unix::{SocketFile, UnixBindError, UnixOptions};
@@ -194,7 +193,6 @@ impl<A> Listener<A> {
         }
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
-        run_simulation(deadline_ns, || self.shared.lock().is_empty());
         self.shared.wait_until_empty(deadline_ns)
     }
 }

@@ -4,12 +4,11 @@ use std::{
     collections::BTreeMap,
     mem,
     sync::{Arc, OnceLock},
-    time::Instant,
 };
 
 use freeboard_meter::Counter;
 use freeboard_net::poller::Poller;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::{
     answers::{Address, SlotMap},
@@ -31,8 +30,6 @@ pub(crate) struct Core {
     pub(super) topology: Topology,
     pub(super) waiting: Waiting,
     refresh: Mutex<Refresh>,
-    /// Notified when a refresh of the slot map has succeeded or failed.
-    changed: Condvar,
     /// Wakes the refresher.
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Random numbers drawn so far, from the seed.
@@ -65,7 +62,6 @@ impl Core {
             waiting: Waiting::new(options.waiting, options.waiting_bytes),
             options,
             refresh: Mutex::default(),
-            changed: Condvar::new(),
             waker: OnceLock::new(),
             turn: AtomicU64::new(seed),
             moved: Counter::default(),
@@ -78,20 +74,16 @@ impl Core {
     }
 
     /// Waits until the slot map is known and all of its nodes are up.
-    pub(crate) fn wait_up(&self, until: Instant) -> Result<(), RedisError> {
-        let mut refresh = self.refresh.lock();
-        while !refresh.is_known {
-            let is_late = self.changed.wait_until(&mut refresh, until).timed_out();
-            match &refresh.error {
-                Some(error) if is_late || is_final(error) => return Err(error.clone()),
-                None if is_late => return Err(RedisError::Down(DownReason::Connecting)),
-                _ => {}
-            }
+    pub(crate) fn check_up(&self) -> Result<(), RedisError> {
+        let refresh = self.refresh.lock();
+        if !refresh.is_known {
+            let connecting = || RedisError::Down(DownReason::Connecting);
+            return Err(refresh.error.clone().unwrap_or_else(connecting));
         }
         drop(refresh);
         let nodes = self.topology.nodes().into_iter();
         let mut masters = nodes.filter(|(_, slots)| *slots > 0);
-        masters.try_for_each(|(node, _)| node.pool.wait_up(until))
+        masters.try_for_each(|(node, _)| node.pool.check_up())
     }
 
     pub(crate) fn connections(&self) -> RedisSnapshot {
@@ -119,16 +111,6 @@ impl Core {
             refresh_failures: self.refresh_failures.get(),
             replies_refused: self.replies_refused.get(),
         }
-    }
-}
-
-/// Whether a retry is unlikely to help.
-fn is_final(error: &RedisError) -> bool {
-    match error {
-        RedisError::Down(reason) => reason.is_refusal(),
-        // The server is not a cluster node.
-        RedisError::Server(_) | RedisError::Closed => true,
-        _ => false,
     }
 }
 
@@ -232,8 +214,6 @@ impl Core {
                 refresh.error = Some(error);
             }
         }
-        drop(refresh);
-        self.changed.notify_all();
     }
 }
 

@@ -3,10 +3,7 @@
 //! It queries one node at a time, on request, and at most once per refresh interval. After a failure it
 //! queries the next node, sooner, with back-off.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Instant,
-};
+use std::sync::{Arc, Weak};
 
 use freeboard_actor::{Actor, Context};
 use freeboard_meter::now_ns;
@@ -130,10 +127,9 @@ impl TopologyRefresher {
 /// The first node's reason that is not `Connecting`.
 fn why_none_is_up(core: &Core) -> RedisError {
     let nodes = core.topology.nodes();
-    let now = Instant::now();
     let errors = nodes
         .iter()
-        .filter_map(|(node, _)| node.pool.wait_up(now).err());
+        .filter_map(|(node, _)| node.pool.check_up().err());
     let is_connecting = |error: &RedisError| *error == RedisError::Down(DownReason::Connecting);
     let connecting = RedisError::Down(DownReason::Connecting);
     errors

@@ -193,7 +193,10 @@ fn send_and_drop(redis: &Redis, burst: &str, chance: &Chance) -> usize {
     for (number, future) in rest {
         (0..chance.below(40)).for_each(|_| hint::spin_loop());
         if chance.below(16) == 0 {
-            assert_eq!(pollster::block_on(future), Ok(text(number)));
+            assert_eq!(
+                freeboard_platform::thread::block_on(future),
+                Ok(text(number))
+            );
             awaited += 1;
         }
     }
