@@ -29,19 +29,19 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread,
     time::Duration,
 };
 
 use bytes::Bytes;
 use freeboard::{
+    platform::thread::{self, JoinHandle},
     prelude::*,
     stream::{
         CloseError, OpenError, ReadError, ReadFrom, ReaderOptions, Retention, SnapshotError,
         StreamOptions, StreamWriter, newest_snapshot,
+        storage::{Disk, Storage},
     },
 };
 use thiserror::Error;
@@ -133,7 +133,7 @@ pub struct Kvs {
     partitions: Vec<ActorRef<Partition>>,
     stream: StreamWriter,
     recovery: Recovery,
-    snapshots: Option<(mpsc::Sender<()>, thread::JoinHandle<()>)>,
+    snapshots: SnapshotThread,
     snapshot_failures: Arc<AtomicU64>,
 }
 
@@ -148,6 +148,24 @@ impl Kvs {
         directory: impl AsRef<Path>,
         options: &KvsOptions,
     ) -> Result<Self, KvsError> {
+        let directory = directory.as_ref();
+        let disk = Disk::create(directory).map_err(|error| OpenError::Io {
+            what: format!("open the directory {}", directory.display()),
+            error,
+        })?;
+        Self::open_on(system, Arc::new(disk), options)
+    }
+
+    /// As [`open`](Self::open), on any storage.
+    ///
+    /// # Errors
+    ///
+    /// See [`KvsError`].
+    pub fn open_on(
+        system: &System,
+        storage: Arc<dyn Storage>,
+        options: &KvsOptions,
+    ) -> Result<Self, KvsError> {
         let splits = options.splits.clone();
         if splits.len() >= PARTITIONS_MAX || !splits.is_sorted_by(|split, next| split < next) {
             return Err(KvsError::Splits);
@@ -159,7 +177,7 @@ impl Kvs {
                 acknowledged: true,
                 ..Retention::default()
             })
-            .open(directory)?;
+            .open_on(storage)?;
         let (maps, recovery) = recover(&stream, &splits)?;
         let start = |error: &dyn std::fmt::Display| KvsError::Start(error.to_string());
         let partition = |map: Map| {
@@ -171,7 +189,7 @@ impl Kvs {
         let partitions = maps.into_iter().map(partition);
         let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
         let snapshot_failures = Arc::new(AtomicU64::new(0));
-        let (stop, stopped) = mpsc::channel();
+        let is_stopped = Arc::new(AtomicBool::new(false));
         let mut snapshots = Snapshots {
             partitions: partitions.clone(),
             stream: stream.clone(),
@@ -180,13 +198,17 @@ impl Kvs {
             after: options.snapshot_after,
         };
         let thread = thread::Builder::new().name("kvs-snapshots".to_owned());
+        let stopped = is_stopped.clone();
         let thread = thread.spawn(move || snapshots.run(&stopped));
         Ok(Self {
             splits,
             partitions,
             stream,
             recovery,
-            snapshots: Some((stop, thread.map_err(|error| start(&error))?)),
+            snapshots: SnapshotThread {
+                is_stopped,
+                thread: Some(thread.map_err(|error| start(&error))?),
+            },
             snapshot_failures,
         })
     }
@@ -215,6 +237,21 @@ impl Kvs {
         self.partitions.len()
     }
 
+    /// The value of a key: [`Reply::Value`] or [`Reply::Null`]. `None` if the store's actors have terminated.
+    pub async fn get(&self, key: Bytes) -> Option<Reply> {
+        let partition = self.partition_of(&key);
+        let reply = self.request(partition, Command::Get(key)).await;
+        reply.await.ok()
+    }
+
+    /// Sets the value of a key: [`Reply::Ok`] when that is durable. `None` if the store's actors have terminated; whether it
+    /// was set is not known then, or after [`Reply::Error`].
+    pub async fn put(&self, key: Bytes, value: Bytes) -> Option<Reply> {
+        let partition = self.partition_of(&key);
+        let command = Command::Put(key, value, Condition::Always);
+        self.request(partition, command).await.await.ok()
+    }
+
     /// Sends a request to a partition. The reply comes when what it says is durable; none comes if the partition has
     /// terminated.
     pub(crate) async fn request(
@@ -235,8 +272,7 @@ impl Kvs {
     ///
     /// [`KvsError::Close`]
     pub fn close(mut self) -> Result<(), KvsError> {
-        if let Some((stop, thread)) = self.snapshots.take() {
-            drop(stop);
+        if let Some(thread) = self.snapshots.stop() {
             // A panic of it changes nothing.
             let _ = thread.join();
         }
@@ -283,7 +319,30 @@ fn recover(stream: &StreamWriter, splits: &[Bytes]) -> Result<(Vec<Map>, Recover
     Ok((maps, Recovery { snapshot, replayed }))
 }
 
-/// The thread that writes snapshots.
+/// The thread of [`Snapshots`]. It ends when this is dropped.
+struct SnapshotThread {
+    is_stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SnapshotThread {
+    /// Returns the thread, which ends soon.
+    fn stop(&mut self) -> Option<JoinHandle<()>> {
+        // Ordering: Relaxed, as in `Snapshots::run`.
+        self.is_stopped.store(true, Ordering::Relaxed);
+        let thread = self.thread.take()?;
+        thread.thread().unpark();
+        Some(thread)
+    }
+}
+
+impl Drop for SnapshotThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Writes snapshots when they are due.
 struct Snapshots {
     partitions: Vec<ActorRef<Partition>>,
     stream: StreamWriter,
@@ -294,9 +353,11 @@ struct Snapshots {
 }
 
 impl Snapshots {
-    fn run(&mut self, stopped: &mpsc::Receiver<()>) {
+    fn run(&mut self, is_stopped: &AtomicBool) {
         let mut pause = SNAPSHOT_CHECK;
-        while stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
+        // Ordering: Relaxed, only the flag counts. It is read before each wait, so that no unpark is missed.
+        while !is_stopped.load(Ordering::Relaxed) {
+            thread::park_timeout(pause);
             let durable = self.stream.sequences().durable;
             if durable - self.last < self.after {
                 continue;

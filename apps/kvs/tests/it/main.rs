@@ -1,4 +1,4 @@
-//! Tests of the store through its socket.
+//! Tests of the store through its socket, and in a simulation.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -9,3 +9,4 @@ mod client;
 mod commands;
 mod kills;
 mod linearizability;
+mod simulation;
