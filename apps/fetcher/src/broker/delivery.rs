@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use freeboard::meter::clock;
 
 /// The longest reason of a dead letter, in bytes; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 1 << 10;
@@ -152,15 +153,12 @@ pub(super) struct Message {
 
 impl Message {
     pub(super) fn now(body: Bytes) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             body,
             attempts: 0,
             deferrals: 0,
             reason: None,
-            published_us: since
-                .ok()
-                .and_then(|since| u64::try_from(since.as_micros()).ok()),
+            published_us: u64::try_from(clock::since_1970().as_micros()).ok(),
         }
     }
 

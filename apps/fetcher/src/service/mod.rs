@@ -27,14 +27,15 @@ mod snapshot;
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use freeboard::{
     ActorRef, Group, GroupError, GroupOptions, Router, SpawnOptions, Supervision, System,
     cache::CacheSnapshot,
     flow::{LaneConfig, RESTARTS_MAX},
+    meter::clock,
+    platform::thread,
     redis::RedisSnapshot,
 };
 use parking_lot::Mutex;
@@ -191,11 +192,11 @@ impl Fetcher {
     /// had capacity for go back at once. Returns the number of unfinished notifications: they are delivered to
     /// others once this is dropped. Those of other fetchers on the same broker object count too.
     pub fn stop(&self, timeout: Duration) -> u64 {
-        let until = Instant::now() + timeout;
+        let until = clock::now() + timeout;
         self.consumers.lock().iter().for_each(Consumer::pause);
         // The broker learns of it a little later.
         let left = || self.under_way().max(self.unacked());
-        while left() > 0 && Instant::now() < until {
+        while left() > 0 && clock::now() < until {
             thread::sleep(POLL);
         }
         left()

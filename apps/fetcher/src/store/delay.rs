@@ -1,13 +1,20 @@
 //! Requests that take some time: an embedded store stands for a slow one, an embedded directory for a remote one.
 
 use std::{
+    collections::VecDeque,
     io,
-    sync::{Arc, mpsc},
-    thread,
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use freeboard::{
+    meter::clock,
+    platform::{
+        sync::{Condvar, Mutex, MutexGuard},
+        thread,
+    },
+};
 
 use super::{Directory, OnDevices, OnFetched, Report, SlowStore, StoreError};
 
@@ -15,29 +22,77 @@ use super::{Directory, OnDevices, OnFetched, Report, SlowStore, StoreError};
 /// dropped. The senders bound their number.
 struct DelayLine<T> {
     time: Duration,
-    requests: mpsc::Sender<(Instant, T)>,
+    line: Arc<Line<T>>,
+}
+
+/// What is under way.
+struct Line<T> {
+    state: Mutex<LineState<T>>,
+    changed: Condvar,
+}
+
+struct LineState<T> {
+    requests: VecDeque<(Instant, T)>,
+    /// No further one comes.
+    is_closed: bool,
+}
+
+impl<T> Line<T> {
+    fn lock(&self) -> MutexGuard<'_, LineState<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next request; waits for it. `None` if no further one comes.
+    fn next(&self) -> Option<(Instant, T)> {
+        let mut state = self.lock();
+        loop {
+            if let Some(next) = state.requests.pop_front() {
+                return Some(next);
+            }
+            if state.is_closed {
+                return None;
+            }
+            let woken = self.changed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<T> Drop for DelayLine<T> {
+    fn drop(&mut self) {
+        self.line.lock().is_closed = true;
+        self.line.changed.notify_all();
+    }
 }
 
 impl<T: Send + 'static> DelayLine<T> {
     fn new(name: &str, time: Duration, complete: impl Fn(T) + Send + 'static) -> io::Result<Self> {
-        let (requests, delayed) = mpsc::channel::<(Instant, T)>();
+        let line = Arc::new(Line {
+            state: Mutex::new(LineState {
+                requests: VecDeque::new(),
+                is_closed: false,
+            }),
+            changed: Condvar::new(),
+        });
+        let delayed = line.clone();
         thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                for (due, request) in delayed {
-                    let left = due.saturating_duration_since(Instant::now());
+                while let Some((due, request)) = delayed.next() {
+                    let left = due.saturating_duration_since(clock::now());
                     if !left.is_zero() {
                         thread::sleep(left);
                     }
                     complete(request);
                 }
             })?;
-        Ok(Self { time, requests })
+        Ok(Self { time, line })
     }
 
     fn send(&self, request: T) {
-        // Fails only after a panic of `complete`. The dropped request then reports that.
-        let _ = self.requests.send((Instant::now() + self.time, request));
+        let due = clock::now() + self.time;
+        self.line.lock().requests.push_back((due, request));
+        self.line.changed.notify_one();
     }
 }
 

@@ -20,4 +20,5 @@ mod rabbit;
 #[cfg(all(unix, feature = "rabbitmq"))]
 mod rabbit_refusals;
 mod service;
+mod simulation;
 mod slow_stores;

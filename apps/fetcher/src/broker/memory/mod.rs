@@ -15,13 +15,18 @@ mod messages;
 use std::{
     collections::VecDeque,
     num::NonZeroU16,
-    sync::Arc,
-    thread,
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex};
+use freeboard::{
+    meter::clock,
+    platform::{
+        sync::{Condvar, Mutex, MutexGuard},
+        thread,
+    },
+};
 
 use super::{
     Broker, ConsumeError, Consumer, Inbox, Ledger, OnOutcome, PublishError, Queue,
@@ -71,13 +76,13 @@ impl MemoryBroker {
     /// confirmed = queued + unacked + acked + dead-lettered at rest.
     #[must_use]
     pub fn queued(&self, queue: Queue) -> usize {
-        self.queue(queue).messages.lock().queued()
+        self.queue(queue).lock().queued()
     }
 
     /// The memory of a queue's messages: ready, waiting and unacknowledged.
     #[must_use]
     pub fn held_bytes(&self, queue: Queue) -> u64 {
-        self.queue(queue).messages.lock().held_bytes()
+        self.queue(queue).lock().held_bytes()
     }
 
     fn queue(&self, queue: Queue) -> &Arc<MemoryQueue> {
@@ -100,7 +105,7 @@ impl Broker for MemoryBroker {
         inbox: Inbox,
     ) -> Result<Consumer, ConsumeError> {
         let own = self.queue(queue).clone();
-        let consumer = own.messages.lock().enter(prefetch.get().into());
+        let consumer = own.lock().enter(prefetch.get().into());
         let consumer = Arc::new(MemoryConsumer {
             queue: own,
             dead_letters: self.queue(Queue::DeadLetters).clone(),
@@ -129,14 +134,38 @@ impl Broker for MemoryBroker {
     }
 
     fn ledger(&self, queue: Queue) -> Ledger {
-        self.queue(queue).messages.lock().ledger
+        self.queue(queue).lock().ledger
     }
 }
 
 impl MemoryQueue {
+    fn lock(&self) -> MutexGuard<'_, QueuedMessages> {
+        // No code under the lock leaves it half changed when it panics.
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a change, at most until this time.
+    fn wait<'a>(
+        &self,
+        messages: MutexGuard<'a, QueuedMessages>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, QueuedMessages> {
+        match until {
+            Some(until) => {
+                let left = until.saturating_duration_since(clock::now());
+                let waited = self.changed.wait_timeout(messages, left);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = self.changed.wait(messages);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        }
+    }
+
     /// Adds a message and counts it; the message itself if the queue is full.
     fn accept(&self, message: Message, count: impl FnOnce(&mut Ledger)) -> Result<(), Message> {
-        let mut messages = self.messages.lock();
+        let mut messages = self.lock();
         let was_empty = messages.accept(message)?;
         count(&mut messages.ledger);
         drop(messages);
@@ -148,28 +177,24 @@ impl MemoryQueue {
 
     /// Waits for messages for the consumer. `None` once it has left.
     fn take(&self, consumer: u64, taken: &mut VecDeque<(u64, Message)>) -> Option<()> {
-        let mut messages = self.messages.lock();
+        let mut messages = self.lock();
         loop {
-            messages.take(consumer, Instant::now(), taken)?;
+            messages.take(consumer, clock::now(), taken)?;
             if !taken.is_empty() {
                 return Some(());
             }
-            match messages.next_due() {
-                Some(due) => {
-                    self.changed.wait_until(&mut messages, due);
-                }
-                None => self.changed.wait(&mut messages),
-            }
+            let due = messages.next_due();
+            messages = self.wait(messages, due);
         }
     }
 
     /// Waits so long, unless the consumer pauses or leaves first.
     fn pause(&self, consumer: u64, pause: Duration) {
-        let until = Instant::now() + pause;
-        let mut messages = self.messages.lock();
-        while messages.is_open(consumer)
-            && !self.changed.wait_until(&mut messages, until).timed_out()
-        {}
+        let until = clock::now() + pause;
+        let mut messages = self.lock();
+        while messages.is_open(consumer) && clock::now() < until {
+            messages = self.wait(messages, Some(until));
+        }
     }
 }
 
@@ -184,7 +209,7 @@ impl MemoryConsumer {
                 let mut next = delivery(next);
                 let mut refusals = 0;
                 loop {
-                    if !queue.messages.lock().is_open(consumer) {
+                    if !queue.lock().is_open(consumer) {
                         // The last first, which restores their order.
                         taken
                             .drain(..)
@@ -207,23 +232,23 @@ impl MemoryConsumer {
 
 impl ConsumerControl for Arc<MemoryConsumer> {
     fn pause(&self) {
-        self.queue.messages.lock().pause(self.consumer);
+        self.queue.lock().pause(self.consumer);
         self.queue.changed.notify_all();
     }
 
     fn stop(&self) {
-        self.queue.messages.lock().leave(self.consumer);
+        self.queue.lock().leave(self.consumer);
         self.queue.changed.notify_all();
     }
 }
 
 impl Settle for MemoryConsumer {
     fn settle(&self, tag: u64, settlement: Settlement) {
-        let mut messages = self.queue.messages.lock();
+        let mut messages = self.queue.lock();
         let Some((message, was_full)) = messages.release(self.consumer, tag) else {
             return;
         };
-        let due = |delay: Duration| Instant::now() + delay.min(DELAY_MAX);
+        let due = |delay: Duration| clock::now() + delay.min(DELAY_MAX);
         // Consumers may wait for capacity in their prefetch, or for a message that is due later.
         let mut wakes = true;
         match settlement {
@@ -239,7 +264,7 @@ impl Settle for MemoryConsumer {
                 drop(messages);
                 let dead = message.clone().dead(reason);
                 let accepted = self.dead_letters.accept(dead, |_| {});
-                messages = self.queue.messages.lock();
+                messages = self.queue.lock();
                 if accepted.is_ok() {
                     messages.dead_lettered();
                 } else {
