@@ -43,10 +43,14 @@ const FLOORS: &[(&str, &str)] = &[
     ),
     ("freeboard", "*"),
     // The commands `fetcher` and `logd` run the other applications, which are libraries.
-    ("freeboard-lab", "freeboard fetcher logd board test-servers"),
+    (
+        "freeboard-lab",
+        "freeboard fetcher logd board test-servers worlds",
+    ),
     ("freeboard-fetcher", "freeboard"),
     ("freeboard-logd", "freeboard board"),
     ("freeboard-kvs", "freeboard"),
+    ("freeboard-worlds", "freeboard fetcher kvs logd platform"),
     ("xtask", ""),
 ];
 

@@ -8,6 +8,7 @@ use std::{
 
 use freeboard_flow::{LaneConfig, MailboxConfig, ShedReason};
 use freeboard_meter::{ActorSnapshot, Histogram, OwnedCounter};
+use freeboard_platform::planted;
 use freeboard_queue::{Edge, oneshot::SlotHead};
 use freeboard_sched::{Phase, RunState, Signals, Task, Wake};
 use once_cell::race::OnceBox;
@@ -226,6 +227,9 @@ impl Core {
     #[inline]
     pub(crate) fn announce(&self) {
         if self.state.notify() == Wake::Enqueue {
+            if planted!("wake-up-dropped") && self.mailbox.lane(0).accepted() % 64 == 63 {
+                return;
+            }
             self.enqueue();
         }
     }
@@ -273,7 +277,9 @@ impl Core {
 
     /// Counts a message of this mailbox as shed and makes it a dead letter.
     pub(crate) fn shed(&self, lane: usize, envelope: Envelope, reason: ShedReason) {
-        self.count_shed(lane, reason);
+        if !planted!("shed-not-counted") {
+            self.count_shed(lane, reason);
+        }
         self.bury(envelope, reason);
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use freeboard_flow::{AdaptiveLimit, ShedReason};
 use freeboard_meter::clock;
+use freeboard_platform::planted;
 use freeboard_queue::Credit;
 
 use crate::{
@@ -111,6 +112,9 @@ impl Receipt {
 impl Drop for Receipt {
     fn drop(&mut self) {
         self.line.wake_if(self.line.credit.give_back());
+        if planted!("credit-given-twice") {
+            let _ = self.line.credit.give_back();
+        }
     }
 }
 

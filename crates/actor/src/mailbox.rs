@@ -9,6 +9,7 @@ use std::{cell::UnsafeCell, ptr::NonNull};
 
 use freeboard_flow::{Admission, AgeLaw, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
 use freeboard_meter::{Histogram, LaneSnapshot};
+use freeboard_platform::planted;
 use freeboard_queue::{Barrier, Lane, LockedLane, Popped, Refused, Ring};
 
 use crate::{
@@ -103,7 +104,7 @@ impl MailboxLane {
         };
         let is_special = age_law.is_some() || !matches!(queue, SpecialQueue::Blocks);
         Self {
-            lane: Lane::new(config.bound()),
+            lane: Lane::new(config.bound() + u64::from(planted!("bound-off-by-one"))),
             special: is_special.then(|| {
                 let age_law = age_law.map(|law| AgeGate(Box::new(UnsafeCell::new(law))));
                 Box::new(Special { queue, age_law })

@@ -37,6 +37,7 @@ use std::{
 
 use freeboard_flow::Overload;
 use freeboard_meter::clock;
+use freeboard_platform::planted;
 use freeboard_queue::Barrier;
 use slab::Slab;
 
@@ -88,6 +89,7 @@ impl Waiter {
                 catch_panic::call(|| waker.wake());
             }
             // It removes its edge from the wait-for graph itself.
+            Self::Actor(_) if planted!("waiter-not-woken") => {}
             Self::Actor(core) => core.signal(core::UNMUTE),
         }
     }

@@ -16,6 +16,8 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+#[doc(hidden)]
+pub mod planted;
 #[cfg(feature = "simulated")]
 pub mod simulation;
 pub mod sync;

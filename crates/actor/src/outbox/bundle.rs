@@ -7,6 +7,7 @@ use std::{
 };
 
 use freeboard_flow::Overload;
+use freeboard_platform::planted;
 
 use crate::{
     catch_panic,
@@ -89,6 +90,10 @@ impl Bundle {
             match part {
                 Part::Message(envelope) => {
                     if let Err(envelope) = self.offer(sender, envelope, &mut granted) {
+                        if planted!("outbox-out-of-order") {
+                            self.parts.push_back(Part::Message(envelope));
+                            return Ok(Flow::IsFull);
+                        }
                         self.parts.push_front(Part::Message(envelope));
                         return Ok(Flow::IsFull);
                     }

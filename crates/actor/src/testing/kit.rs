@@ -261,11 +261,18 @@ impl Kit {
         text
     }
 
+    /// The systems that exist, without those of killed nodes.
+    fn living(&self) -> Vec<Arc<SystemInner>> {
+        let is_dead = |it: &SystemInner| it.scheduler.executor().is_some_and(Executor::is_dead);
+        let mut systems = self.systems.borrow_mut();
+        systems.retain(|system| system.upgrade().is_some_and(|it| !is_dead(&it)));
+        systems.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// All actors, by their ids.
     fn cells(&self) -> Vec<CoreRef> {
-        let systems = self.systems.borrow();
-        let systems = systems.iter().filter_map(Weak::upgrade);
-        let mut cells: Vec<_> = systems.flat_map(|it| it.registry.cells()).collect();
+        let systems = self.living();
+        let mut cells: Vec<_> = systems.iter().flat_map(|it| it.registry.cells()).collect();
         cells.sort_unstable_by_key(|cell| cell.id());
         cells
     }
@@ -289,14 +296,14 @@ impl Kit {
 
     /// What is wrong with an actor of these systems, between two steps.
     pub(super) fn violation(&self) -> Option<String> {
-        let systems = self.systems.borrow();
-        let living = || systems.iter().filter_map(Weak::upgrade);
-        let actors: usize = living().map(|it| it.registry.len()).sum();
+        let living = self.living();
+        let actors: usize = living.iter().map(|it| it.registry.len()).sum();
         let every = actors / ACTORS_PER_STEP + 1;
         if !self.executor.steps().is_multiple_of(every as u64) {
             return None;
         }
-        let (core, what) = living().find_map(|it| it.registry.find_map(violation))?;
+        let mut living = living.iter();
+        let (core, what) = living.find_map(|it| it.registry.find_map(violation))?;
         Some(format!("{}: {what}", self.describe(&core).trim_start()))
     }
 

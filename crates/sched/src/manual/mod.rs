@@ -361,6 +361,16 @@ impl Executor {
         }
     }
 
+    /// Whether a task that is scheduled is among those that can run, or wait for the end of a delay or a pause. If not, it
+    /// was lost.
+    pub fn has_task(&self, task: Task) -> bool {
+        let state = self.lock();
+        let is_it = |it: &Runnable| matches!(&it.ready, Ready::Task(ready) if ready.task == task);
+        state.ready.iter().any(is_it)
+            || state.nodes.holds(is_it)
+            || state.timers.has_wakeup(|it| it.task == task)
+    }
+
     /// Calls `function` in a step of its own at `due_ns` of the virtual clock: for packets of a simulated network, and what
     /// else happens outside the actors. Among the timers that are due at the same time, the order is chosen. `name` is its
     /// name in the trace. It cannot be cancelled.

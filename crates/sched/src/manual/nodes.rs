@@ -72,6 +72,14 @@ impl Nodes {
         }
     }
 
+    /// Whether a paused node holds one that is wanted.
+    pub(super) fn holds(&self, is_wanted: impl Fn(&Runnable) -> bool) -> bool {
+        let held = self.paused.values();
+        let mut due = held.clone().flat_map(|held| &held.due);
+        held.flat_map(|held| &held.runnable).any(is_wanted)
+            || due.any(|(_, due)| matches!(due, Due::Wakeup(_)))
+    }
+
     /// Takes what paused nodes hold, if it is wanted.
     pub(super) fn extract_held(&mut self, is_wanted: impl Fn(&Runnable) -> bool) -> Vec<Runnable> {
         let held = self.paused.values_mut();
@@ -109,6 +117,12 @@ impl Executor {
     #[must_use]
     pub fn node(&self) -> Node {
         self.node
+    }
+
+    /// Whether its node was killed.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.lock().nodes.is_dead(self.node)
     }
 
     /// The node whose code runs.

@@ -109,6 +109,11 @@ impl TimerList {
         self.extract(|of, _| of == node)
     }
 
+    pub(super) fn has_wakeup(&self, is_wanted: impl Fn(&ReadyTask) -> bool) -> bool {
+        let mut waiting = self.waiting.values();
+        waiting.any(|(_, due)| matches!(due, Due::Wakeup(ready) if is_wanted(ready)))
+    }
+
     pub(super) fn extract_wakeups(&mut self, is_wanted: impl Fn(&ReadyTask) -> bool) -> Vec<Due> {
         self.extract(|_, due| matches!(due, Due::Wakeup(ready) if is_wanted(ready)))
     }

@@ -1,0 +1,73 @@
+//! The planted mistakes: one line each in the code, active one at a time.
+
+use freeboard::sim::{Failure, Simulation};
+use freeboard_platform::planted as active;
+
+use crate::named;
+
+/// A mistake that is planted into the code.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted {
+    /// Its name in the code: `planted!("name")`.
+    pub name: &'static str,
+    /// What goes wrong.
+    pub about: &'static str,
+    /// The world that finds it.
+    pub world: &'static str,
+}
+
+const fn planted(name: &'static str, world: &'static str, about: &'static str) -> Planted {
+    Planted { name, about, world }
+}
+
+/// All of them.
+pub const PLANTED: &[Planted] = &[
+    planted(
+        "wake-up-dropped",
+        "mailboxes",
+        "of 64 messages one does not schedule its idle actor",
+    ),
+    planted(
+        "bound-off-by-one",
+        "mailboxes",
+        "a lane accepts one message more than its bound",
+    ),
+    planted(
+        "shed-not-counted",
+        "mailboxes",
+        "a message that a policy sheds is not counted",
+    ),
+    planted(
+        "waiter-not-woken",
+        "mailboxes",
+        "an actor that waits for capacity is not woken",
+    ),
+    planted(
+        "cancelled-timer-fires",
+        "mailboxes",
+        "a timer is not cancelled, but is said to be",
+    ),
+    planted(
+        "credit-given-twice",
+        "mailboxes",
+        "a handled message gives a dam two credits back",
+    ),
+    planted(
+        "outbox-out-of-order",
+        "mailboxes",
+        "a waiting message goes behind the later ones of its sender",
+    ),
+];
+
+/// Searches the seeds from 0 below `seeds` for one that finds the mistake. Returns the failure.
+///
+/// # Panics
+/// If no world has the name in [`Planted::world`].
+#[must_use]
+pub fn find(mistake: &Planted, seeds: u64) -> Option<Box<Failure>> {
+    let world = named(mistake.world).expect("a world with this name");
+    active::set(mistake.name);
+    let found = (0..seeds).find_map(|seed| Simulation::seed(seed).try_run(world.test).err());
+    active::set("");
+    found
+}

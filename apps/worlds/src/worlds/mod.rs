@@ -1,0 +1,3 @@
+//! One module for each world.
+
+pub(crate) mod mailboxes;
