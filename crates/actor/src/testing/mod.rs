@@ -88,7 +88,7 @@ use crate::{
 
 pub(crate) use faults::before_handler;
 pub use faults::{Faults, inject_into_any};
-use kit::Active;
+use kit::{Active, active};
 pub(crate) use kit::Kit;
 pub use probe::{PROBE_TIMEOUT, Probe, ProbeActor};
 
