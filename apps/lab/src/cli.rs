@@ -108,6 +108,11 @@ pub(crate) enum Command {
     #[command(after_help = LOGS_EXAMPLES)]
     Logs(Box<LogsArgs>),
 
+    /// Runs worlds in which time, order, network, disks and faults come from one seed
+    #[cfg(feature = "sim")]
+    #[command(subcommand, after_help = crate::sim::EXAMPLES)]
+    Sim(crate::sim::Sim),
+
     /// Shows a board in this terminal: workers, actors, streams, I/O, Redis, caches
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArgs),

@@ -35,6 +35,8 @@ mod ring;
 mod scene;
 mod section;
 mod serve;
+#[cfg(feature = "sim")]
+mod sim;
 mod spin;
 mod stream;
 mod streams;
@@ -72,6 +74,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let interrupt = Interrupt::install()?;
     let needs_no_board = match &cli.command {
         Some(Command::Board(_)) => true,
+        #[cfg(feature = "sim")]
+        Some(Command::Sim(_)) => true,
         Some(Command::Logd(args)) => args.is_check(),
         _ => false,
     };
@@ -97,6 +101,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Fetcher(args)) => serve::fetcher(&args, &interrupt),
         Some(Command::Logd(args)) => serve::logd(&args, &interrupt),
         Some(Command::Logs(args)) => logs::logs(&args, &interrupt),
+        #[cfg(feature = "sim")]
+        Some(Command::Sim(command)) => sim::sim(&command, &interrupt),
         Some(Command::Top(args)) => top::top(&args, &interrupt),
         Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),
     }

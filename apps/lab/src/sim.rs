@@ -1,0 +1,449 @@
+//! `freeboard sim`: seeds of the standard worlds, one seed again, and the planted mistakes.
+
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use freeboard::sim::{Failure, Reduction, Report, Simulation};
+use freeboard_worlds::{ALL, PLANTED, Planted, StandardWorld, find, named};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::{console::Console, interrupt::Interrupt, table::table, usage::Usage};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  freeboard sim run
+      200 seeds of each world
+  freeboard sim run mailboxes --seeds 10000 --jobs 2
+  freeboard sim replay mailboxes --seed 17
+      one run; says what failed
+  freeboard sim replay mailboxes --seed 17 --without 0,3 --size senders=2 --until 812 --follow Receiver
+      a smaller run, as a failure names it: the steps of the actors whose names contain Receiver, and each mailbox
+      behind step 812
+  freeboard sim replay mailboxes --seed 17 --trace trace.txt
+      all steps
+  freeboard sim planted
+      which of the planted mistakes are found; needs a build with RUSTFLAGS='--cfg planted'
+
+Exit codes: 0 nothing failed; 1 a seed failed, or a planted mistake was not found; 2 bad usage; 130 Ctrl-C.";
+
+/// Seeds of the standard worlds.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sim {
+    /// Lists the worlds
+    List,
+    /// Runs many seeds of worlds
+    Run(RunArgs),
+    /// Runs one seed again
+    Replay(ReplayArgs),
+    /// Searches seeds that find the planted mistakes
+    Planted(PlantedArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The worlds; all if none is given
+    worlds: Vec<String>,
+    /// Seeds of each world, from the first
+    #[arg(long, value_name = "NUMBER", default_value_t = 200)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    first: u64,
+    /// Threads, one seed each; 0 for one per core
+    #[arg(long, value_name = "THREADS", default_value_t = 0)]
+    jobs: usize,
+    /// Prints the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The world
+    world: String,
+    /// The seed
+    #[arg(long)]
+    seed: u64,
+    /// Faults that do not happen, by their numbers
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    without: Vec<usize>,
+    /// The most that a size is, such as clients=2
+    #[arg(long, value_name = "NAME=NUMBER")]
+    size: Vec<String>,
+    /// Stops behind this step, and shows each actor's mailbox
+    #[arg(long, value_name = "STEP")]
+    until: Option<u64>,
+    /// Prints the lines of the trace that contain this text
+    #[arg(long, value_name = "TEXT")]
+    follow: Option<String>,
+    /// Writes all lines of the trace into a file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlantedArgs {
+    /// The mistakes; all if none is given
+    names: Vec<String>,
+    /// Seeds that are tried for each
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000)]
+    seeds: u64,
+    /// Prints the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn sim(command: &Sim, interrupt: &Interrupt) -> Result<ExitCode> {
+    match command {
+        Sim::List => {
+            for world in ALL {
+                Console::new(false).line(&format!("{:<12} {}", world.name, world.about));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Sim::Run(args) => run(args, interrupt),
+        Sim::Replay(args) => replay(args),
+        Sim::Planted(args) => planted(args, interrupt),
+    }
+}
+
+fn world(name: &str) -> Result<&'static StandardWorld> {
+    Ok(named(name).ok_or_else(|| {
+        let names: Vec<_> = ALL.iter().map(|world| world.name).collect();
+        Usage::new(format!("no world `{name}`; there are {}", names.join(", ")))
+    })?)
+}
+
+/// The seeds of one world.
+#[derive(Debug, Default, Serialize)]
+struct Outcome {
+    world: &'static str,
+    seeds: u64,
+    steps: u64,
+    virtual_seconds: f64,
+    /// Of all threads together.
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureText>,
+}
+
+/// The first seed that failed, made as small as it can be.
+#[derive(Debug, Serialize)]
+struct FailureText {
+    seed: u64,
+    text: String,
+    replay: String,
+}
+
+/// Counts the seeds of a world, in several threads.
+struct Seeds<'a> {
+    world: &'static StandardWorld,
+    next: AtomicU64,
+    last: u64,
+    is_over: AtomicBool,
+    outcome: Mutex<Outcome>,
+    failure: Mutex<Option<Box<Failure>>>,
+    bar: &'a ProgressBar,
+    interrupt: &'a Interrupt,
+}
+
+impl Seeds<'_> {
+    fn work(&self) {
+        // Ordering: Relaxed, each thread gets its own seeds, and the scope joins the threads.
+        while !self.is_over.load(Ordering::Relaxed) && !self.interrupt.has_come() {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            if seed >= self.last {
+                break;
+            }
+            let begin = Instant::now();
+            let ran = Simulation::seed(seed).try_run(self.world.test);
+            self.note(begin.elapsed(), ran);
+            self.bar.inc(1);
+        }
+    }
+
+    fn note(&self, took: Duration, ran: Result<Report, Box<Failure>>) {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.seeds += 1;
+        outcome.seconds += took.as_secs_f64();
+        let report = match ran {
+            Ok(report) => report,
+            Err(failure) => {
+                self.is_over.store(true, Ordering::Relaxed);
+                let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                let report = failure.report.clone();
+                if first.as_ref().is_none_or(|it| it.seed > failure.seed) {
+                    *first = Some(failure);
+                }
+                report
+            }
+        };
+        outcome.steps += report.steps;
+        outcome.virtual_seconds += report.time.as_secs_f64();
+    }
+}
+
+fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let worlds: Vec<_> = match args.worlds.is_empty() {
+        true => ALL.iter().collect(),
+        false => args
+            .worlds
+            .iter()
+            .map(|name| world(name))
+            .collect::<Result<_>>()?,
+    };
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    let jobs = if args.jobs == 0 { cores() } else { args.jobs };
+    let console = Console::new(args.json);
+    let mut outcomes = Vec::new();
+    for world in worlds {
+        let bar = bar(world.name, args.seeds);
+        let seeds = Seeds {
+            world,
+            next: AtomicU64::new(args.first),
+            last: args.first.saturating_add(args.seeds),
+            is_over: AtomicBool::new(false),
+            outcome: Mutex::default(),
+            failure: Mutex::default(),
+            bar: &bar,
+            interrupt,
+        };
+        thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| seeds.work());
+            }
+        });
+        bar.finish_and_clear();
+        if interrupt.has_come() {
+            return Ok(interrupt.exit_code());
+        }
+        let mut outcome = seeds
+            .outcome
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        outcome.world = world.name;
+        let failure = seeds
+            .failure
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        outcome.failure = failure.map(|failure| smaller(world, *failure));
+        outcomes.push(outcome);
+    }
+    let has_failed = outcomes.iter().any(|outcome| outcome.failure.is_some());
+    if args.json {
+        print_json(&outcomes)?;
+    } else {
+        print_outcomes(&console, &outcomes);
+    }
+    Ok(ExitCode::from(u8::from(has_failed)))
+}
+
+fn smaller(world: &StandardWorld, failure: Failure) -> FailureText {
+    let small = Simulation::seed(failure.seed).minimise(failure, world.test);
+    let mut replay = format!(
+        "cargo run --release --features sim -- sim replay {} --seed {}",
+        world.name, small.seed
+    );
+    let numbers: Vec<_> = small
+        .reduction
+        .without
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if !numbers.is_empty() {
+        replay += &format!(" --without {}", numbers.join(","));
+    }
+    for (name, size) in &small.reduction.sizes {
+        replay += &format!(" --size {name}={size}");
+    }
+    FailureText {
+        seed: small.seed,
+        replay: format!("{replay} --until {}", small.report.steps),
+        text: small.to_string(),
+    }
+}
+
+fn print_outcomes(console: &Console, outcomes: &[Outcome]) {
+    let header = [
+        "world",
+        "seeds",
+        "steps",
+        "virtual time",
+        "ms per seed",
+        "failed",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for it in outcomes {
+        let failed = it.failure.as_ref();
+        rows.push(vec![
+            it.world.to_owned(),
+            it.seeds.to_string(),
+            it.steps.to_string(),
+            format!("{:.0} s", it.virtual_seconds),
+            format!("{:.2}", it.seconds * 1e3 / it.seeds.max(1) as f64),
+            failed.map_or_else(|| "no".to_owned(), |it| format!("seed {}", it.seed)),
+        ]);
+    }
+    console.line(&table(&rows));
+    for failure in outcomes.iter().filter_map(|it| it.failure.as_ref()) {
+        console.line(&format!(
+            "\n{}\n\nto repeat it:\n  {}",
+            failure.text, failure.replay
+        ));
+    }
+}
+
+fn print_json(value: &impl Serialize) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn bar(name: &str, seeds: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{prefix:12} [{wide_bar}] {pos}/{len} seeds, {eta}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(seeds)
+        .with_style(style)
+        .with_prefix(name.to_owned())
+}
+
+fn replay(args: &ReplayArgs) -> Result<ExitCode> {
+    let world = world(&args.world)?;
+    let mut reduction: Reduction = args
+        .size
+        .join(" ")
+        .parse()
+        .map_err(|error| Usage::new(format!("--size: {error}")))?;
+    reduction.without.extend(&args.without);
+    let mut simulation = Simulation::seed(args.seed).reduced(reduction);
+    if args.trace.is_some() || args.follow.is_some() {
+        simulation = simulation.with_trace();
+    }
+    if let Some(step) = args.until {
+        simulation = simulation.until(step);
+    }
+    let outcome = simulation.try_run(world.test);
+    let report = match &outcome {
+        Ok(report) => report,
+        Err(failure) => &failure.report,
+    };
+    let console = Console::new(false);
+    let lines = report.trace.as_deref().unwrap_or_default();
+    if let Some(path) = &args.trace {
+        std::fs::write(path, lines).with_context(|| format!("write {}", path.display()))?;
+    }
+    if let Some(text) = &args.follow {
+        lines
+            .lines()
+            .filter(|line| line.contains(text))
+            .for_each(|line| console.line(line));
+    }
+    if args.until.is_some() {
+        console.line(&format!(
+            "after {} steps, at {:?}:",
+            report.steps, report.time
+        ));
+        report
+            .actors
+            .iter()
+            .for_each(|line| console.line(&format!("  {line}")));
+    }
+    match &outcome {
+        Err(failure) => {
+            console.line(&failure.to_string());
+            Ok(ExitCode::FAILURE)
+        }
+        Ok(report) if args.until.is_none() => {
+            let (steps, time) = (report.steps, report.time);
+            console.line(&format!(
+                "nothing failed in {steps} steps, {time:?} of virtual time"
+            ));
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(_) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Whether a planted mistake was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    mistake: &'static str,
+    about: &'static str,
+    world: &'static str,
+    seed: Option<u64>,
+    seconds: f64,
+    text: String,
+}
+
+fn planted(args: &PlantedArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    if !cfg!(planted) {
+        let text = "no mistakes are planted in this build: build it with RUSTFLAGS='--cfg planted', and a --target-dir of its own";
+        return Err(Usage::new(text).into());
+    }
+    let by_name = |name: &String| -> Result<&'static Planted> {
+        let known = PLANTED.iter().find(|it| it.name == name);
+        Ok(known.ok_or_else(|| Usage::new(format!("no planted mistake `{name}`")))?)
+    };
+    let mistakes: Vec<_> = match args.names.is_empty() {
+        true => PLANTED.iter().collect(),
+        false => args.names.iter().map(by_name).collect::<Result<_>>()?,
+    };
+    let console = Console::new(args.json);
+    let mut all = Vec::new();
+    for mistake in mistakes {
+        if interrupt.has_come() {
+            return Ok(interrupt.exit_code());
+        }
+        let begin = Instant::now();
+        let failure = find(mistake, args.seeds);
+        let text = failure
+            .as_ref()
+            .map(|it| it.message.lines().next().unwrap_or_default());
+        let text = text.unwrap_or("not found").to_owned();
+        all.push(Found {
+            mistake: mistake.name,
+            about: mistake.about,
+            world: mistake.world,
+            seed: failure.map(|it| it.seed),
+            seconds: begin.elapsed().as_secs_f64(),
+            text,
+        });
+    }
+    let found = all.iter().filter(|it| it.seed.is_some()).count();
+    if args.json {
+        print_json(&all)?;
+    } else {
+        let header = ["mistake", "world", "first seed", "seconds"];
+        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        rows.extend(all.iter().map(|it| {
+            let seed = it
+                .seed
+                .map_or_else(|| "-".to_owned(), |seed| seed.to_string());
+            vec![
+                it.mistake.to_owned(),
+                it.world.to_owned(),
+                seed,
+                format!("{:.2}", it.seconds),
+            ]
+        }));
+        console.line(&table(&rows));
+        console.line(&format!("found {found} of {}", all.len()));
+    }
+    Ok(ExitCode::from(u8::from(found < all.len())))
+}
