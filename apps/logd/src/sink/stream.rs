@@ -20,7 +20,9 @@ use std::{
 
 use freeboard::{
     meter::now_ns,
-    stream::{AppendError, CloseError, OpenError, StreamOptions, StreamWriter, Ticket},
+    stream::{
+        AppendError, CloseError, OpenError, StreamOptions, StreamWriter, Ticket, storage::Storage,
+    },
 };
 
 use crate::{batch::Batch, disk::small_segments, record::LogRecord};
@@ -49,6 +51,15 @@ impl StreamSinkConfig {
     #[must_use]
     pub fn sink(self, name: impl Into<String>) -> SinkConfig {
         stream_sink(name.into(), self, false, Vec::new(), None)
+    }
+
+    /// As [`sink`](Self::sink), with the stream on this storage instead of in its directory: for a simulated disk.
+    #[must_use]
+    pub fn sink_on(self, name: impl Into<String>, storage: Arc<dyn Storage>) -> SinkConfig {
+        SinkConfig::with_gauge(name, move |gauge| {
+            let opened = self.options.open_on(storage.clone());
+            Ok(Box::new(StreamSink::over(opened, gauge)?) as Box<dyn Sink>)
+        })
     }
 
     /// The sink of this name. Relays send what is in the stream to other log servers, each from its own position on. The

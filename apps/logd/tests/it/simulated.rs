@@ -1,6 +1,7 @@
-//! The inputs on a simulated network, whose connections break and whose datagrams are lost.
+//! The inputs on a simulated network, whose connections break and whose datagrams are lost, and a sealed stream on a
+//! simulated disk, whose power fails.
 
-use std::{cell::Cell, collections::BTreeMap, time::Duration};
+use std::{cell::Cell, collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use freeboard::{
@@ -10,9 +11,16 @@ use freeboard::{
         simulated::{LinkSettings, Network, NetworkSettings},
         tcp::{Close, Connection, ConnectionEvent, ConnectionOptions, Write},
     },
+    stream::{
+        MasterKey, ReaderOptions, StreamOptions,
+        format::{Algorithm, SealUnit},
+        storage::simulated::{SimulatedDisk, SimulatedSettings},
+    },
     testing::{Probe, TestSystem, each_seed},
 };
-use freeboard_logd::{Config, Framing, InputConfig, Server, TcpConfig, UdpConfig};
+use freeboard_logd::{
+    Config, Framing, InputConfig, LogRecord, Server, StreamSinkConfig, TcpConfig, UdpConfig,
+};
 
 use crate::common::TestSink;
 
@@ -32,6 +40,19 @@ fn run(system: &TestSystem) -> Vec<String> {
     let hosts = [network.host([10, 0, 0, 1]), network.host([10, 0, 0, 2])];
     let [at_client, at_server] = hosts.each_ref().map(Poller::simulated);
     let sink = TestSink::default();
+    let disk = SimulatedDisk::new(SimulatedSettings {
+        seed: system.seed(),
+        latency_max: Duration::from_millis(5),
+        ..SimulatedSettings::default()
+    });
+    let key = MasterKey::new(b"a key for tests, and only for tests").unwrap();
+    let stream = StreamSinkConfig {
+        path: PathBuf::new(),
+        options: StreamOptions::new()
+            .seal(Algorithm::HmacSha256, SealUnit::Batch)
+            .key(key.clone()),
+    };
+    let stream = stream.sink_on("stream", Arc::new(disk.clone()));
     let config = Config {
         inputs: vec![
             InputConfig::Tcp(TcpConfig {
@@ -40,7 +61,7 @@ fn run(system: &TestSystem) -> Vec<String> {
             }),
             InputConfig::Udp(UdpConfig::new(hosts[1].at(514))),
         ],
-        ..Config::new(vec![sink.config()])
+        ..Config::new(vec![sink.config(), stream])
     };
     let server = Server::start(system, &at_server, config).unwrap();
 
@@ -89,7 +110,17 @@ fn run(system: &TestSystem) -> Vec<String> {
         totals.accepted,
         totals.taken + totals.shed.iter().sum::<u64>()
     );
-    sink.texts()
+    // The power fails: the stream has what the sink without a disk has.
+    let reader = ReaderOptions::new().key(key);
+    let records = reader.open_on(Arc::new(disk.reboot())).unwrap();
+    let text = |payload: &[u8]| {
+        let record = LogRecord::decode(payload).unwrap();
+        String::from_utf8(record.text.to_vec()).unwrap()
+    };
+    let kept = records.map(|record| text(&record.unwrap().payload));
+    let texts = sink.texts();
+    assert_eq!(kept.collect::<Vec<_>>(), texts);
+    texts
 }
 
 #[test]
