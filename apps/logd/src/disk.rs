@@ -2,12 +2,14 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
-    thread,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use freeboard::meter::clock;
+use freeboard::{
+    meter::clock,
+    platform::{sync::Mutex, thread},
+};
 
 use crate::sink::lock;
 

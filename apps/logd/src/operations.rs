@@ -6,12 +6,13 @@
 //!   GET /healthz ──▶ health
 //! ```
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use freeboard::{
     System,
     meter::{Exposition, metrics},
     net::poller::Poller,
+    platform::sync::{Mutex, MutexGuard},
 };
 
 use crate::{

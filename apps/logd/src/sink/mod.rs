@@ -33,11 +33,14 @@ mod stream;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::{Context, Poll},
 };
 
-use freeboard::flow::Backoff;
+use freeboard::{
+    flow::Backoff,
+    platform::sync::{Mutex, MutexGuard},
+};
 
 use crate::batch::Batch;
 

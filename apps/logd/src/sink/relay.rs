@@ -23,13 +23,17 @@
 
 use std::{
     num::NonZeroUsize,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    sync::{Arc, PoisonError},
+    time::Duration,
 };
 
 use freeboard::{
     flow::Backoff,
+    meter::clock,
+    platform::{
+        sync::{Condvar, Mutex},
+        thread::{self, JoinHandle},
+    },
     stream::{StreamWriter, SyncMode, stream_header},
 };
 use ureq::{Agent, http::Uri};
@@ -379,10 +383,10 @@ impl Relay {
         let shared = &self.shared;
         lock(&shared.stopping).is_wanted = true;
         shared.stopped.notify_all();
-        let deadline = Instant::now() + STOP;
+        let deadline = clock::now() + STOP;
         let mut stopping = lock(&shared.stopping);
         while stopping.running > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(clock::now());
             if left.is_zero() {
                 break;
             }

@@ -30,10 +30,17 @@
 use std::{
     collections::VecDeque,
     path::PathBuf,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::{Context, Poll, Wake, Waker},
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
+};
+
+use freeboard::{
+    meter::clock,
+    platform::{
+        sync::{Condvar, Mutex, MutexGuard},
+        thread::{self, JoinHandle},
+    },
 };
 
 use super::{
@@ -248,7 +255,7 @@ impl Shared {
         loop {
             let mut state = lock(&self.state);
             let is_stopping = state.stops_at.is_some();
-            let is_over = state.stops_at.is_some_and(|at| Instant::now() >= at);
+            let is_over = state.stops_at.is_some_and(|at| clock::now() >= at);
             if state.is_abandoned || is_over {
                 return Work::End;
             }
@@ -332,11 +339,11 @@ impl Shared {
                 // It is called again when it wakes the thread, or after the next batch.
                 Called::Pending if batch.is_none() => return true,
                 Called::Pending => None,
-                Called::Retry(delay) => Some(Instant::now() + delay),
+                Called::Retry(delay) => Some(clock::now() + delay),
             };
             let mut state = lock(&self.state);
             loop {
-                let now = Instant::now();
+                let now = clock::now();
                 let ends_at = state.stops_at.filter(|_| !state.is_abandoned);
                 if state.is_abandoned || ends_at.is_some_and(|at| now >= at) {
                     return false;
@@ -524,7 +531,7 @@ impl SpillSink {
         let Some(thread) = self.thread.take() else {
             return Ok(());
         };
-        let stops_at = Instant::now() + CLOSE_TIME;
+        let stops_at = clock::now() + CLOSE_TIME;
         let mut state = lock(&self.shared.state);
         state.stops_at = Some(stops_at);
         self.shared.changed.notify_all();
@@ -532,7 +539,7 @@ impl SpillSink {
             if let Some(closed) = state.closed.take() {
                 break Some(closed);
             }
-            let left = (stops_at + CLOSE_TIME).saturating_duration_since(Instant::now());
+            let left = (stops_at + CLOSE_TIME).saturating_duration_since(clock::now());
             if left.is_zero() || thread.is_finished() {
                 break None;
             }

@@ -4,14 +4,13 @@
 //!   batches ─▶ StreamSink ─▶ stream ─▶ Consumer ─▶ Chunk ─▶ split ─▶ batches
 //! ```
 
-use std::{
-    collections::VecDeque,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-};
+use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use freeboard::stream::{Retention, SEGMENT_BYTES_MIN, StreamOptions};
+use freeboard::{
+    platform::sync::Mutex,
+    stream::{Retention, SEGMENT_BYTES_MIN, StreamOptions},
+};
 
 use super::{
     StreamSinkConfig,

@@ -14,12 +14,13 @@ use std::{
     future::Future,
     path::{Path, PathBuf},
     pin::{Pin, pin},
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
 use freeboard::{
     meter::now_ns,
+    platform::sync::Mutex,
     stream::{
         AppendError, CloseError, OpenError, StreamOptions, StreamWriter, Ticket, storage::Storage,
     },

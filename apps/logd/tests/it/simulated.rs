@@ -1,7 +1,7 @@
 //! The inputs on a simulated network, whose connections break and whose datagrams are lost, and a sealed stream on a
 //! simulated disk, whose power fails.
 
-use std::{cell::Cell, collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{cell::Cell, collections::BTreeMap, env, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use freeboard::{
@@ -19,7 +19,8 @@ use freeboard::{
     testing::{Probe, TestSystem, each_seed},
 };
 use freeboard_logd::{
-    Config, Framing, InputConfig, LogRecord, Server, StreamSinkConfig, TcpConfig, UdpConfig,
+    Config, Framing, InputConfig, LogRecord, Server, SpillConfig, StreamSinkConfig, TcpConfig,
+    UdpConfig,
 };
 
 use crate::common::TestSink;
@@ -50,9 +51,12 @@ fn run(system: &TestSystem) -> Vec<String> {
         path: PathBuf::new(),
         options: StreamOptions::new()
             .seal(Algorithm::HmacSha256, SealUnit::Batch)
-            .key(key.clone()),
+            .key(key.clone())
+            .segment_bytes(256 << 10),
     };
     let stream = stream.sink_on("stream", Arc::new(disk.clone()));
+    // Its memory has space for all lines, so that it needs no disk.
+    let queue = SpillConfig::new(env::temp_dir().join("no spool of a simulation"));
     let config = Config {
         inputs: vec![
             InputConfig::Tcp(TcpConfig {
@@ -61,7 +65,7 @@ fn run(system: &TestSystem) -> Vec<String> {
             }),
             InputConfig::Udp(UdpConfig::new(hosts[1].at(514))),
         ],
-        ..Config::new(vec![sink.config(), stream])
+        ..Config::new(vec![sink.config().spill(queue), stream])
     };
     let server = Server::start(system, &at_server, config).unwrap();
 
