@@ -3,7 +3,7 @@
 use std::{env, rc::Rc, sync::mpsc, thread, time::Duration};
 
 use freeboard_platform::simulation;
-use freeboard_sched::manual::Executor;
+use freeboard_sched::manual::{Candidates, Executor};
 
 use super::dice::Dice;
 
@@ -52,7 +52,8 @@ pub(crate) fn simulate(
     case: impl FnOnce(u64) -> Result<(), String>,
 ) -> Result<u64, String> {
     let mut dice = Dice::new(seed);
-    let choose = move |choices: usize| dice.within(0..choices as u64) as usize;
+    let choose =
+        move |candidates: &Candidates<'_>| dice.within(0..candidates.len() as u64) as usize;
     let executor = Executor::new(Box::new(choose), STEPS_MAX, || Box::new(|| ()));
     let entered = simulation::enter(Rc::new(executor.clone()));
     let _entered = entered.ok_or("the thread runs a simulation already")?;
