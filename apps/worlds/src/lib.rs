@@ -26,11 +26,18 @@ pub struct StandardWorld {
 }
 
 /// All of them.
-pub const ALL: &[StandardWorld] = &[StandardWorld {
-    name: "mailboxes",
-    about: "senders, lanes with each policy, a dam, supervision and timers",
-    test: worlds::mailboxes::run,
-}];
+pub const ALL: &[StandardWorld] = &[
+    StandardWorld {
+        name: "mailboxes",
+        about: "senders, lanes with each policy, a dam, supervision and timers",
+        test: worlds::mailboxes::run,
+    },
+    StandardWorld {
+        name: "services",
+        about: "asks with deadlines, a group, a topic and a directory",
+        test: worlds::services::run,
+    },
+];
 
 /// The world with this name.
 #[must_use]

@@ -57,6 +57,26 @@ pub const PLANTED: &[Planted] = &[
         "mailboxes",
         "a waiting message goes behind the later ones of its sender",
     ),
+    planted(
+        "deadline-ignored",
+        "services",
+        "an ask is handled behind its deadline",
+    ),
+    planted(
+        "key-changes-member",
+        "services",
+        "of 16 messages one goes to another member than its key's",
+    ),
+    planted(
+        "subscriber-missed",
+        "services",
+        "a message is counted as delivered to a subscriber, but is not",
+    ),
+    planted(
+        "activation-too-early",
+        "services",
+        "an activation begins before the one before it was saved",
+    ),
 ];
 
 /// Searches the seeds from 0 below `seeds` for one that finds the mistake. Returns the failure.

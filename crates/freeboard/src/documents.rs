@@ -44,6 +44,8 @@ documents! {
     tokio_axum_tonic: "docs/guide/22-tokio-axum-tonic.md";
     #[cfg(feature = "archive")]
     archives: "docs/guide/24-archives.md";
+    #[cfg(feature = "sim")]
+    simulation: "docs/guide/25-simulation.md";
     #[cfg(all(feature = "cache", feature = "stream"))]
     metrics: "docs/metrics.md";
 }

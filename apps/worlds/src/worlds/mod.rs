@@ -1,3 +1,4 @@
 //! One module for each world.
 
 pub(crate) mod mailboxes;
+pub(crate) mod services;

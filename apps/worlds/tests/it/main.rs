@@ -17,6 +17,11 @@ fn mailboxes() {
 }
 
 #[test]
+fn services() {
+    run("services");
+}
+
+#[test]
 fn each_planted_mistake_is_found() {
     if !cfg!(planted) {
         return;

@@ -47,6 +47,7 @@ use std::{
 };
 
 use freeboard_meter::{Counter, DirectorySnapshot, clock};
+use freeboard_platform::planted;
 use freeboard_sched::Phase;
 
 use super::{Activation, AnyDirectory, AtBound, DirectoryError, DirectoryOptions, Store};
@@ -447,7 +448,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         let at_end = self.at_end(activation, kept.clone());
         let system = &self.backing.system;
         lock_kept(&kept).waiting.push(epoch);
-        let spawned = system.spawn_activation(options, factory, at_end, !after.is_empty());
+        let must_wait = !after.is_empty() && !planted!("activation-too-early");
+        let spawned = system.spawn_activation(options, factory, at_end, must_wait);
         let actor = spawned.map_err(|_| {
             lock_kept(&kept).leave(epoch);
             DirectoryError::Closed

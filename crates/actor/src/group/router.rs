@@ -4,6 +4,7 @@
 use std::fmt;
 
 use freeboard_flow::random::{self, STEP, mix};
+use freeboard_platform::planted;
 
 /// How a group chooses a member for each message.
 ///
@@ -60,7 +61,8 @@ impl Router {
         let in_turn = |number: u64| (number % members as u64) as usize;
         let (number, index) = match (self, key) {
             (Self::HashOfKey, Some(key)) => {
-                let number = hash(key);
+                let moves = u64::from(planted!("key-changes-member") && turn() % 16 == 15);
+                let number = hash(key).wrapping_add(moves << 63);
                 return Choice {
                     number,
                     is_hash: true,

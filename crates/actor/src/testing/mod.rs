@@ -50,9 +50,7 @@
 //!
 //! # Blocking handlers, pinned actors, tokio
 //!
-//! - A handler that blocks in `ask(..).wait()` or `tell_blocking` runs the other actors inside its own step. Such
-//!   handlers return in reverse order: if one inside waits for one outside, the kit reports a deadlock that threads would
-//!   not have. Async handlers have no such limit.
+//! - A handler that blocks in `ask(..).wait()` or `tell_blocking` is suspended, and the other actors run on.
 //! - Pinned actors have no thread of their own, and `cx.blocking` calls its function at once.
 //! - No tokio runtime is attached unless the builder has one: tokio's timers and sockets panic with tokio's own message.
 //!   Futures of `cx.pipe` are polled by the steps of the system. A waker that another thread calls fails the test, because
@@ -88,8 +86,8 @@ use crate::{
 
 pub(crate) use faults::before_handler;
 pub use faults::{Faults, inject_into_any};
-use kit::{Active, active};
 pub(crate) use kit::Kit;
+use kit::{Active, active};
 pub use probe::{PROBE_TIMEOUT, Probe, ProbeActor};
 
 /// Steps that one blocking call, [`TestSystem::run_until_idle`] or [`TestSystem::advance`] may take.

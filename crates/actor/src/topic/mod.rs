@@ -21,6 +21,7 @@ use std::{
 };
 
 use freeboard_meter::{Counter, TopicSnapshot};
+use freeboard_platform::planted;
 
 use crate::{
     actor::Message, actor_ref::ActorRef, catch_panic, listed::next_id, receives::Receives,
@@ -335,6 +336,10 @@ impl<M: Message + Clone> Topic<M> {
         let subscribers = self.inner.read();
         let mut tally = Tally::new(&self.inner, in_order(&subscribers));
         while let Some(subscriber) = tally.next() {
+            if planted!("subscriber-missed") && self.inner.published.get() % 8 == 7 {
+                tally.enter(subscriber, Delivery::Accepted);
+                continue;
+            }
             let outcome = subscriber.target.tell(msg.clone(), subscriber.waits());
             tally.enter(subscriber, outcome);
         }
