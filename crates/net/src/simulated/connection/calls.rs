@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    io,
+    io::{self, Read},
     net::{Shutdown, SocketAddr},
 };
 
@@ -138,9 +138,7 @@ impl State {
         let side = self.open_side(of)?;
         let count = side.received.len().min(buffer.len());
         if count > 0 {
-            for (to, byte) in buffer.iter_mut().zip(side.received.drain(..count)) {
-                *to = byte;
-            }
+            side.received.read_exact(&mut buffer[..count])?;
             self.pump(of.other());
             return Ok(count);
         }

@@ -4,7 +4,7 @@ mod calls;
 
 use std::{
     collections::VecDeque,
-    io,
+    io::{self, Read},
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
@@ -539,7 +539,10 @@ impl State {
             let Some(side) = self.side_mut(from) else {
                 return;
             };
-            let bytes = side.to_other.unsent.drain(..count).collect();
+            let mut bytes = vec![0; count];
+            if side.to_other.unsent.read_exact(&mut bytes).is_err() {
+                return;
+            }
             self.transmit(from, Packet::Data(bytes));
             if is_breaking {
                 match self.random.below(2) {
