@@ -25,18 +25,17 @@ pub struct StandardWorld {
     pub test: fn(&mut World),
 }
 
+const fn world(name: &'static str, about: &'static str, test: fn(&mut World)) -> StandardWorld {
+    StandardWorld { name, about, test }
+}
+
 /// All of them.
+#[rustfmt::skip]
 pub const ALL: &[StandardWorld] = &[
-    StandardWorld {
-        name: "mailboxes",
-        about: "senders, lanes with each policy, a dam, supervision and timers",
-        test: worlds::mailboxes::run,
-    },
-    StandardWorld {
-        name: "services",
-        about: "asks with deadlines, a group, a topic and a directory",
-        test: worlds::services::run,
-    },
+    world("mailboxes", "senders, lanes with each policy, a dam, supervision and timers", worlds::mailboxes::run),
+    world("services", "asks with deadlines, a group, a topic and a directory", worlds::services::run),
+    world("connections", "TCP connections and datagrams between clients and a server", worlds::connections::run),
+    world("redis", "clients of one Redis, and subscriptions", worlds::redis::run),
 ];
 
 /// The world with this name.

@@ -1,4 +1,6 @@
 //! One module for each world.
 
+pub(crate) mod connections;
 pub(crate) mod mailboxes;
+pub(crate) mod redis;
 pub(crate) mod services;

@@ -11,14 +11,39 @@ fn run(name: &str) {
     each_seed(0..SEEDS, |it: &mut World| (world.test)(it));
 }
 
-#[test]
-fn mailboxes() {
-    run("mailboxes");
+/// A test for each world, so that they run side by side.
+macro_rules! tests {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run(stringify!($name));
+            }
+        )*
+    };
+}
+
+tests! {
+    mailboxes
+    services
+    connections
+    redis
 }
 
 #[test]
-fn services() {
-    run("services");
+fn each_world_has_a_test() {
+    let text = include_str!("main.rs");
+    for world in freeboard_worlds::ALL {
+        assert!(
+            text.contains(&format!(
+                "    {}
+",
+                world.name
+            )),
+            "{}",
+            world.name
+        );
+    }
 }
 
 #[test]
