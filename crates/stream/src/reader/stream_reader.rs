@@ -323,7 +323,13 @@ impl StreamReader {
             // The last of the records that it had; the first is not known.
             let record = self.cursor.next.record.saturating_sub(1);
             // An error says why it cannot be read.
-            self.header_of(lost)?;
+            let header = self.header_of(lost)?;
+            // The stream's first write was in flight when the reader looked.
+            let is_there = matches!(header, Some(Ok(header)) if !self.is_foreign(&header));
+            if self.segment.is_none() && (is_there || self.is_waiting) {
+                self.lost_before = None;
+                return Ok(Step::Again);
+            }
             let reason = "its header does not hold, or is of another stream";
             return Err(ReadError::damaged(lost, 0, record, reason));
         }

@@ -516,3 +516,24 @@ proptest! {
         }
     }
 }
+
+/// Found by the simulator's world `streams`, seed 167.
+#[test]
+fn a_reader_that_was_opened_while_the_first_header_was_written_reads_on() {
+    let (directory, _maker) = sixty(Algorithm::None, SealUnit::Batch);
+    let path = directory.path().join(segment_name(1));
+    let whole = fs::read(&path).unwrap();
+    for number in 2..=3 {
+        fs::remove_file(directory.path().join(segment_name(number))).unwrap();
+    }
+    let mut torn = whole.clone();
+    torn[..64].fill(0);
+    fs::write(&path, torn).unwrap();
+    let mut reader = ReaderOptions::new().open(directory.path()).unwrap();
+    let mut waiting = ReaderOptions::new().open(directory.path()).unwrap();
+    assert!(waiting.wait_next(Duration::ZERO).unwrap().is_none());
+    fs::write(&path, whole).unwrap();
+    for reader in [&mut reader, &mut waiting] {
+        assert_eq!(checked(reader.next_record().unwrap().unwrap()), 1);
+    }
+}
