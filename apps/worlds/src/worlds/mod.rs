@@ -4,3 +4,4 @@ pub(crate) mod connections;
 pub(crate) mod mailboxes;
 pub(crate) mod redis;
 pub(crate) mod services;
+pub(crate) mod streams;

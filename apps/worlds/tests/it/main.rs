@@ -47,6 +47,11 @@ fn each_world_has_a_test() {
 }
 
 #[test]
+fn streams() {
+    run("streams");
+}
+
+#[test]
 fn each_planted_mistake_is_found() {
     if !cfg!(planted) {
         return;

@@ -1,0 +1,661 @@
+//! Producers append to a stream while its node crashes and its disk fails; a consumer and a follower read it.
+//!
+//! ```text
+//!   producers ──append, append_batch──▶ stream ──▶ consumer: acknowledges, writes snapshots
+//!       │ tickets                         │   └──▶ follower: reads on at the end
+//!       └────────────▶ Ledger ◀───────────┘ read back at each start, sometimes truncated before
+//! ```
+//!
+//! It holds: an acknowledged record is there after each recovery, with its sequence and its bytes; a batch is there as a
+//! whole or not at all; readers get each durable record once, in order; a consumer's position is at least what was said
+//! to be durable, and at most what it acknowledged; a snapshot that was written is found; at the end the seal verifies.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{Read, Write},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use freeboard::{
+    flow::LaneConfig,
+    platform::thread,
+    sim::{FaultRates, Machine, Random, World},
+    stream::{
+        Algorithm, AppendError, MasterKey, OpenError, ReadError, ReaderOptions, SealUnit,
+        SnapshotError, StreamOptions, StreamWriter, SyncMode, Ticket, TicketError, VerifyError,
+        VerifyOptions, newest_snapshot,
+        storage::simulated::{SimulatedDisk, SimulatedSettings},
+        verify,
+    },
+};
+
+use crate::record::{Mistakes, Record};
+
+const RUN_TIME: Duration = Duration::from_secs(3);
+
+/// The pause before a call that failed is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A follower has found what is durable after this time.
+const FOLLOW_TIME: Duration = Duration::from_secs(2);
+
+const CONSUMER: &str = "consumer";
+
+/// A record's number, of all that were ever appended, and the numbers of its batch: the first, and how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Label {
+    number: u32,
+    first: u32,
+    count: u32,
+}
+
+impl Label {
+    /// The record's bytes, which tell it from all others.
+    fn payload(self) -> Vec<u8> {
+        let Self {
+            number,
+            first,
+            count,
+        } = self;
+        let bytes = 12 + number.wrapping_mul(997) as usize % 700;
+        let mut payload = vec![number as u8; bytes];
+        for (field, value) in payload.chunks_exact_mut(4).zip([number, first, count]) {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        payload
+    }
+
+    fn of(payload: &[u8]) -> Result<Self, String> {
+        let field = |index: usize| {
+            let bytes = payload.get(4 * index..)?.first_chunk()?;
+            Some(u32::from_le_bytes(*bytes))
+        };
+        let label = field(0)
+            .zip(field(1))
+            .zip(field(2))
+            .map(|((number, first), count)| Self {
+                number,
+                first,
+                count,
+            });
+        let whole = label.filter(|label| label.payload() == payload);
+        whole.ok_or_else(|| format!("a record of {} bytes that nobody appended", payload.len()))
+    }
+}
+
+/// What was promised, and what was seen.
+#[derive(Debug, Default)]
+struct Ledger {
+    /// The number of the last record.
+    last_number: u32,
+    /// How many of them may still be appended.
+    left: usize,
+    /// The numbers of the records whose tickets were resolved, by their sequences.
+    acknowledged: BTreeMap<u64, u32>,
+    /// The sequences of the last records of batches.
+    ends: BTreeSet<u64>,
+    /// The numbers of the durable records that the consumer has got.
+    consumed: BTreeMap<u64, u32>,
+    /// The position that the consumer has asked for, and the one that was said to be durable.
+    asked: u64,
+    noted: u64,
+    /// The newest snapshot that was written.
+    snapshot: u64,
+    /// A truncation behind this sequence has begun.
+    truncation: Option<u64>,
+    /// Faults are over: all work comes to its end.
+    is_over: bool,
+    is_finished: bool,
+}
+
+impl Ledger {
+    /// The records behind this one were removed.
+    fn forget_after(&mut self, last: u64) {
+        self.acknowledged.split_off(&(last + 1));
+        self.consumed.split_off(&(last + 1));
+        self.ends.split_off(&(last + 1));
+        self.asked = self.asked.min(last);
+        self.noted = self.noted.min(last);
+        if self.snapshot > last {
+            self.snapshot = 0;
+        }
+    }
+
+    /// A ticket of a batch's last record was resolved.
+    fn acknowledge(&mut self, label: Label, sequence: u64) -> Result<(), String> {
+        let Label { first, count, .. } = label;
+        for number in first..first + count {
+            let sequence = (sequence + u64::from(number) + 1)
+                .checked_sub(u64::from(first + count))
+                .ok_or("a batch has sequences below 1")?;
+            let before = self.acknowledged.insert(sequence, number);
+            if before.is_some() || self.consumed.get(&sequence).is_some_and(|it| *it != number) {
+                return Err(format!("sequence {sequence} was given to two records"));
+            }
+        }
+        self.ends.insert(sequence);
+        Ok(())
+    }
+
+    /// The stream was opened, and ends with this record.
+    fn opened(&mut self, last: u64, rolls_back: bool) -> Result<(), String> {
+        if let Some(kept) = self.truncation.take()
+            && last <= kept
+        {
+            self.forget_after(kept);
+        }
+        if let Some((acknowledged, _)) = self.acknowledged.last_key_value()
+            && *acknowledged > last
+        {
+            return Err(format!(
+                "record {acknowledged} was acknowledged, and the last is {last}"
+            ));
+        }
+        if rolls_back {
+            // A record may have been durable, and read, before anybody was told.
+            self.forget_after(last);
+        }
+        Ok(())
+    }
+
+    /// Compares the records that were read back with what was promised.
+    fn check(&self, found: &[Label]) -> Result<(), String> {
+        for (sequence, number) in &self.acknowledged {
+            match found.get(*sequence as usize - 1) {
+                Some(label) if label.number == *number => {}
+                other => {
+                    return Err(format!(
+                        "record {sequence} was acknowledged as number {number}, and is {other:?}"
+                    ));
+                }
+            }
+        }
+        for (sequence, number) in &self.consumed {
+            let label = found.get(*sequence as usize - 1);
+            if label.is_none_or(|label| label.number != *number) {
+                return Err(format!(
+                    "record {sequence} was read as number {number} when it was durable, and is {label:?}"
+                ));
+            }
+        }
+        let numbers: BTreeSet<_> = found.iter().map(|label| label.number).collect();
+        if numbers.len() < found.len() {
+            return Err("a record is there twice".to_owned());
+        }
+        let mut rest = found;
+        while let Some(first) = rest.first() {
+            let count = first.count as usize;
+            let batch = rest.get(..count).unwrap_or(rest);
+            let is_whole = batch.len() == count
+                && (first.first..)
+                    .zip(batch)
+                    .all(|(number, label)| label.number == number && label.first == first.first);
+            // A truncation may cut a batch only where it was asked to, which is at the end of one.
+            if !is_whole {
+                return Err(format!("a batch is there in part: {batch:?}"));
+            }
+            rest = &rest[count..];
+        }
+        Ok(())
+    }
+}
+
+/// What all threads of a start of the node share.
+#[derive(Clone)]
+struct Store {
+    options: StreamOptions,
+    rolls_back: bool,
+    producers: usize,
+    batch_max: usize,
+    disk: SimulatedDisk,
+    ledger: Record<Ledger>,
+    mistakes: Mistakes,
+    seed: u64,
+}
+
+fn key() -> MasterKey {
+    MasterKey::new(b"a key for tests, and only for tests").expect("it is long enough")
+}
+
+fn reader_options() -> ReaderOptions {
+    ReaderOptions::new().key(key())
+}
+
+impl Store {
+    fn random(&self, purpose: &str) -> Random {
+        Random::new(self.seed, purpose)
+    }
+
+    fn storage(&self) -> Arc<SimulatedDisk> {
+        Arc::new(self.disk.clone())
+    }
+
+    fn spawn(
+        &self,
+        name: &str,
+        body: impl FnOnce(&Self) + Send + 'static,
+    ) -> thread::JoinHandle<()> {
+        let store = self.clone();
+        let builder = thread::Builder::new().name(name.to_owned());
+        builder.spawn(move || body(&store)).expect("a thread")
+    }
+
+    fn expect(&self, outcome: Result<(), String>) {
+        if let Err(text) = outcome {
+            self.mistakes.note(text);
+        }
+    }
+
+    /// Opens the stream until all is done: after a failed call it may have to be opened again.
+    fn run(&self) {
+        let mut random = self.random("store");
+        loop {
+            let Some(writer) = self.open(&mut random) else {
+                thread::sleep(PAUSE);
+                continue;
+            };
+            self.expect(self.check(&writer));
+            self.work(&writer);
+            let is_down = writer.check().is_err();
+            let closed = writer.close();
+            if self.ledger.lock().is_over && !is_down {
+                self.expect(
+                    closed
+                        .map(drop)
+                        .map_err(|error| format!("it does not close: {error}")),
+                );
+                self.ledger.lock().is_finished = true;
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn open(&self, random: &mut Random) -> Option<StreamWriter> {
+        let kept = {
+            let mut ledger = self.ledger.lock();
+            let ends: Vec<_> = ledger.ends.iter().copied().collect();
+            let is_wanted = !ends.is_empty() && ledger.truncation.is_none() && random.once_in(4);
+            let kept = is_wanted.then(|| *random.choose(&ends));
+            ledger.truncation = ledger.truncation.or(kept);
+            kept
+        };
+        let opened = match kept {
+            Some(kept) => self.options.open_truncated_on(self.storage(), kept),
+            None => self.options.open_on(self.storage()),
+        };
+        match opened {
+            Ok(writer) => {
+                let last = writer.sequences().durable;
+                let checked = self.ledger.lock().opened(last, self.rolls_back);
+                self.expect(checked);
+                Some(writer)
+            }
+            Err(OpenError::Io { .. }) => None,
+            Err(error) => {
+                self.mistakes.note(format!("it does not open: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Reads everything back. Nothing is appended meanwhile.
+    fn check(&self, writer: &StreamWriter) -> Result<(), String> {
+        let opened = writer.sequences().durable;
+        match read_back(&self.disk)? {
+            // A failed read says nothing.
+            None => return Ok(()),
+            Some(found) if found.len() as u64 != opened => {
+                let count = found.len();
+                return Err(format!(
+                    "{count} records are read, and it was opened with {opened}"
+                ));
+            }
+            Some(found) => self.ledger.lock().check(&found)?,
+        }
+        let position = position(writer);
+        let (asked, noted, written) = {
+            let ledger = self.ledger.lock();
+            (ledger.asked, ledger.noted, ledger.snapshot)
+        };
+        if !(noted..=asked).contains(&position) {
+            return Err(format!(
+                "the consumer's position is {position}; {noted} was durable, and it had acknowledged {asked}"
+            ));
+        }
+        self.ledger.lock().asked = position;
+        let mut snapshot = match newest_snapshot(&self.disk, Some(&key())) {
+            Ok(snapshot) => snapshot,
+            Err(SnapshotError::Io { .. } | SnapshotError::Stream(VerifyError::Io { .. })) => {
+                return Ok(());
+            }
+            Err(error) => return Err(format!("snapshots: {error}")),
+        };
+        let sequence = snapshot.as_ref().map_or(0, |it| it.sequence);
+        if sequence < written || sequence > opened {
+            return Err(format!(
+                "the newest snapshot is of record {sequence} of {opened}; one of {written} was written"
+            ));
+        }
+        let mut text = String::new();
+        match snapshot.as_mut().map(|it| it.read_to_string(&mut text)) {
+            Some(Ok(_)) if text != sequence.to_string() => {
+                Err(format!("the snapshot of record {sequence} holds {text}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Producers and readers, until all is done or the stream is down.
+    fn work(&self, writer: &StreamWriter) {
+        let mut threads = Vec::new();
+        for producer in 0..self.producers {
+            let writer = writer.clone();
+            let name = format!("producer {producer}");
+            let random = self.random(&name);
+            threads.push(self.spawn(&name, move |store| store.produce(&writer, random)));
+        }
+        let consumed = writer.clone();
+        threads.push(self.spawn("consumer", move |store| {
+            while let Err(error) = store.consume(&consumed) {
+                if consumed.check().is_err() {
+                    return;
+                }
+                store.expect(error);
+                thread::sleep(PAUSE);
+            }
+        }));
+        let followed = Arc::new(Mutex::new(0));
+        let from_start = followed.clone();
+        let stop = ReaderOptions::follow(reader_options(), true).open_on(self.storage());
+        let follower = stop.ok().map(|mut reader| {
+            let stop = reader.stop_handle();
+            let thread = self.spawn("follower", move |store| {
+                store.follow(&mut reader, &from_start);
+            });
+            (stop, thread)
+        });
+        for thread in threads {
+            self.expect(thread.join().map_err(|_| "a thread panicked".to_owned()));
+        }
+        let Some((stop, thread)) = follower else {
+            return;
+        };
+        // A record that a failed write has lost leads a follower astray.
+        let is_steady = || writer.check().is_ok() && writer.snapshot().reopenings == 0;
+        let until = freeboard::meter::clock::now() + FOLLOW_TIME;
+        let durable = writer.sequences().durable;
+        let is_behind = || followed.lock().is_ok_and(|it| *it < durable);
+        while is_behind() && !thread.is_finished() && is_steady() {
+            if freeboard::meter::clock::now() > until {
+                let at = *followed.lock().expect("no panic");
+                self.mistakes.note(format!(
+                    "the follower waits at {at}, and {durable} is durable"
+                ));
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        stop.stop();
+        self.expect(thread.join().map_err(|_| "a follower panicked".to_owned()));
+    }
+
+    fn produce(&self, writer: &StreamWriter, mut random: Random) {
+        let mut waiting: Vec<(Label, Ticket)> = Vec::new();
+        loop {
+            let label = {
+                let mut ledger = self.ledger.lock();
+                if ledger.is_over || ledger.left == 0 {
+                    break;
+                }
+                ledger.left -= 1;
+                let count = match random.once_in(2) {
+                    true => random.within(1..=self.batch_max) as u32,
+                    false => 1,
+                };
+                let first = ledger.last_number + 1;
+                ledger.last_number += count;
+                Label {
+                    number: first + count - 1,
+                    first,
+                    count,
+                }
+            };
+            let appended = match label.count {
+                1 => writer.append(&label.payload()),
+                _ => {
+                    let numbers = label.first..=label.number;
+                    let payloads = numbers.map(|number| Label { number, ..label }.payload());
+                    writer.append_batch(&payloads.collect::<Vec<_>>())
+                }
+            };
+            match appended {
+                Ok(mut ticket) => {
+                    if random.once_in(2)
+                        && let Some(outcome) = ticket.wait_timeout(PAUSE)
+                    {
+                        self.resolved(label, outcome);
+                    } else {
+                        waiting.push((label, ticket));
+                    }
+                }
+                Err(AppendError::Down | AppendError::Closed) => break,
+                Err(_) => thread::sleep(PAUSE),
+            }
+            if random.once_in(4) {
+                writer.request_write();
+            }
+            if random.once_in(2) {
+                thread::sleep(random.time(Duration::from_millis(60)));
+            }
+            waiting.retain(|(label, ticket)| {
+                let outcome = ticket.try_get();
+                outcome
+                    .map(|outcome| self.resolved(*label, outcome))
+                    .is_none()
+            });
+        }
+        for (label, ticket) in waiting {
+            self.resolved(label, ticket.wait());
+        }
+    }
+
+    fn resolved(&self, label: Label, outcome: Result<u64, TicketError>) {
+        if let Ok(sequence) = outcome {
+            let acknowledged = self.ledger.lock().acknowledge(label, sequence);
+            self.expect(acknowledged);
+        }
+    }
+
+    /// Reads the durable records from the consumer's position on, until all is done. The error is `Ok` if a later attempt
+    /// may succeed.
+    fn consume(&self, writer: &StreamWriter) -> Result<(), Result<(), String>> {
+        let mut random = self.random("consumer");
+        let mut reader = reader_options().open_on(self.storage()).map_err(may_pass)?;
+        let from = position(writer) + 1;
+        reader
+            .seek(freeboard::stream::ReadFrom::Sequence(from))
+            .map_err(may_pass)?;
+        let mut next = from;
+        loop {
+            let durable = writer.sequences().durable;
+            if next > durable {
+                let is_over = self.ledger.lock().is_over;
+                if is_over && writer.sequences().accepted < next {
+                    return Ok(());
+                }
+                if writer.check().is_err() {
+                    return Ok(());
+                }
+                thread::sleep(PAUSE);
+                continue;
+            }
+            let Some(record) = reader.next_ref().map_err(may_pass)? else {
+                return Err(Err(format!(
+                    "{durable} is durable, and nothing is at {next}"
+                )));
+            };
+            if record.sequence != next {
+                return Err(Err(format!(
+                    "record {} came, {next} is next",
+                    record.sequence
+                )));
+            }
+            let number = Label::of(record.payload).map_err(Err)?.number;
+            {
+                let mut ledger = self.ledger.lock();
+                let before = ledger.consumed.insert(next, number).into_iter();
+                let promised = ledger.acknowledged.get(&next).copied();
+                if let Some(other) = before.chain(promised).find(|other| *other != number) {
+                    return Err(Err(format!("record {next} is number {number} and {other}")));
+                }
+            }
+            if random.once_in(3) {
+                self.ledger.lock().asked = next;
+                if let Ok(noted) = writer.acknowledge_as(CONSUMER, next) {
+                    self.ledger.lock().noted = noted;
+                }
+            }
+            if random.once_in(8) {
+                let written =
+                    writer.write_snapshot(next, |file| file.write_all(next.to_string().as_bytes()));
+                if written.is_ok() {
+                    let mut ledger = self.ledger.lock();
+                    ledger.snapshot = ledger.snapshot.max(next);
+                }
+            }
+            next += 1;
+        }
+    }
+
+    /// Reads everything, and waits at the end. Records come in order. What was acknowledged before it is read is the same.
+    fn follow(&self, reader: &mut freeboard::stream::StreamReader, last: &Mutex<u64>) {
+        for record in reader {
+            // A failed read, or a record that a failed write has taken back.
+            let Ok(record) = record else { return };
+            let before = std::mem::replace(&mut *last.lock().expect("no panic"), record.sequence);
+            if record.sequence != before + 1 {
+                let text = format!("the follower got {} after {before}", record.sequence);
+                self.mistakes.note(text);
+            }
+            let label = Label::of(&record.payload);
+            self.expect(label.map(drop));
+        }
+    }
+}
+
+/// `Ok` if a later attempt may succeed.
+fn may_pass(error: ReadError) -> Result<(), String> {
+    match error {
+        ReadError::Io { .. } => Ok(()),
+        error => Err(format!("the reader: {error}")),
+    }
+}
+
+fn position(writer: &StreamWriter) -> u64 {
+    let consumers = writer.consumers();
+    let own = consumers.iter().find(|(name, _)| name == CONSUMER);
+    own.map_or(0, |(_, position)| *position)
+}
+
+/// All records; `None` if a read failed.
+fn read_back(disk: &SimulatedDisk) -> Result<Option<Vec<Label>>, String> {
+    let reader = match reader_options().open_on(Arc::new(disk.clone())) {
+        Ok(reader) => reader,
+        Err(error) => return may_pass(error).map(|()| None),
+    };
+    let mut found = Vec::new();
+    for record in reader {
+        match record {
+            Ok(record) if record.sequence == found.len() as u64 + 1 => {
+                found.push(Label::of(&record.payload)?);
+            }
+            Ok(record) => {
+                return Err(format!("{} follows {}", record.sequence, found.len()));
+            }
+            Err(error) => return may_pass(error).map(|()| None),
+        }
+    }
+    Ok(Some(found))
+}
+
+pub(crate) fn run(world: &mut World) {
+    let mistakes = Mistakes::watched(world);
+    let ledger = Record::<Ledger>::default();
+    ledger.lock().left = world.size("appends", 1..=40);
+    let (producers, batch_max) = (world.size("producers", 1..=3), world.size("batch", 1..=5));
+    let mut random = world.random("stream");
+    let sync = match random.once_in(2) {
+        true => SyncMode::Batch,
+        false => SyncMode::Interval {
+            time: random.time(Duration::from_millis(40)),
+            bytes: 1 << 20,
+        },
+    };
+    let rolls_back = random.once_in(4);
+    let options = StreamOptions::new()
+        .seal(
+            Algorithm::Blake3,
+            *random.choose(&[SealUnit::Record, SealUnit::Batch]),
+        )
+        .key(key())
+        .sync(sync)
+        .memory(LaneConfig::bounded(1 << 20))
+        .flush_after(Duration::from_millis(10))
+        .segment_bytes(64 << 10)
+        .rollback_unacknowledged(rolls_back)
+        .shards(random.within(1..=2));
+    let disk = SimulatedSettings {
+        seed: random.number(),
+        latency_max: random.time(Duration::from_millis(5)),
+        is_direct: !random.once_in(3),
+        ..SimulatedSettings::default()
+    };
+    let seed = random.number();
+    let (shared, noted) = (ledger.clone(), mistakes.clone());
+    let start = move |machine: &Machine| {
+        let store = Store {
+            options: options.clone(),
+            rolls_back,
+            producers,
+            batch_max,
+            disk: machine.disk.clone(),
+            ledger: shared.clone(),
+            mistakes: noted.clone(),
+            seed: seed + machine.starts,
+        };
+        drop(store.spawn("store", Store::run));
+    };
+    let node = world.node_with_disk("stream", disk, start);
+    let rates = FaultRates {
+        kills: 20.0,
+        power_losses: 20.0,
+        pauses: 6.0,
+        skews: 4.0,
+        disk_errors: 60.0,
+        full_disks: 6.0,
+        ..FaultRates::default()
+    };
+    world.inject(rates, RUN_TIME);
+    world.advance(RUN_TIME);
+    world.end_faults();
+    ledger.lock().is_over = true;
+    world.run_until(|| ledger.lock().is_finished);
+
+    let disk = node.disk();
+    let found = read_back(&disk)
+        .expect("it is whole")
+        .expect("no read fails");
+    let checked = ledger.lock().check(&found);
+    checked.unwrap_or_else(|text| panic!("at the end: {text}"));
+    if found.is_empty() {
+        return;
+    }
+    let report = verify(&disk, Some(&key()), &VerifyOptions::default(), &mut |_| {});
+    let report = report.expect("it is checked");
+    assert!(
+        report.is_whole() && report.records == found.len() as u64,
+        "{report:?}"
+    );
+}
