@@ -36,17 +36,7 @@ pub const ALL: &[StandardWorld] = &[
     world("services", "asks with deadlines, a group, a topic and a directory", worlds::services::run),
     world("connections", "TCP connections and datagrams between clients and a server", worlds::connections::run),
     world("redis", "clients of one Redis, and subscriptions", worlds::redis::run),
-pub const ALL: &[StandardWorld] = &[
-    StandardWorld {
-        name: "mailboxes",
-        about: "senders, lanes with each policy, a dam, supervision and timers",
-        test: worlds::mailboxes::run,
-    },
-    StandardWorld {
-        name: "streams",
-        about: "a stream's producers, consumer and follower, while its node crashes and its disk fails",
-        test: worlds::streams::run,
-    },
+    world("streams", "a stream's producers, consumer and follower, while its node crashes and its disk fails", worlds::streams::run),
 ];
 
 /// The world with this name.

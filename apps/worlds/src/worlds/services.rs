@@ -55,7 +55,7 @@ struct Server {
 /// Does more for each question than the server, which does not wait for it.
 struct Backend(Seen);
 
-struct More(u64);
+struct More;
 
 struct Question(u64);
 
@@ -71,7 +71,7 @@ impl Handler<Question> for Server {
     fn handle(&mut self, Question(number): Question, cx: &mut Context<Self>) -> u64 {
         self.seen.check_deadline(cx);
         // It inherits the deadline.
-        let _ = self.backend.tell(More(number));
+        let _ = self.backend.tell(More);
         freeboard_platform::thread::sleep(WORK);
         answer(number)
     }
@@ -82,7 +82,7 @@ impl Actor for Backend {}
 impl Handler<More> for Backend {
     type Reply = ();
 
-    fn handle(&mut self, More(_): More, cx: &mut Context<Self>) {
+    fn handle(&mut self, _: More, cx: &mut Context<Self>) {
         self.0.check_deadline(cx);
         freeboard_platform::thread::sleep(WORK * 3);
     }
