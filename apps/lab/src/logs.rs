@@ -10,10 +10,11 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use freeboard_logd::query::{
-    Filter, Form, Grep, Note, Query, QueryError, QueryReport, SeverityRange, parse_time,
+use freeboard_logd::{
+    query::{Filter, Form, Grep, Note, Query, QueryError, QueryReport, SeverityRange, parse_time},
+    settings::duration,
 };
-use jiff::{SignedDuration, Zoned, tz::TimeZone};
+use jiff::{Zoned, tz::TimeZone};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::fstat,
@@ -93,8 +94,8 @@ pub(crate) struct LogsArgs {
     utc: bool,
 
     /// Stop reading at lines that came to this log so long after --until; a relay may deliver lines late
-    #[arg(long, value_name = "TIME", default_value = "1h")]
-    late_by: SignedDuration,
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    late_by: Duration,
 }
 
 impl LogsArgs {
@@ -133,8 +134,7 @@ impl LogsArgs {
             filter,
             lines: self.lines.or(follows_all.then_some(FOLLOWED_LINES)),
             follow: self.follow,
-            late_by: Duration::try_from(self.late_by)
-                .map_err(|_| Usage::new("--late-by: a time of 0 s or more"))?,
+            late_by: self.late_by,
             form: match (self.json, self.raw) {
                 (true, _) => Form::Json,
                 (_, true) => Form::Raw,

@@ -29,7 +29,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 
 pub use error::{Origin, SettingsError};
-pub use values::{Size, Time, Zone, resolve, value};
+pub use values::{Size, Time, Zone, duration, resolve, value};
 
 #[cfg(feature = "tls")]
 use crate::input::TlsConfig;

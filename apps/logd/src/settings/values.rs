@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use jiff::{SignedDuration, tz::TimeZone};
+use jiff::{Span, SpanRelativeTo, tz::TimeZone};
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeOwned, IntoDeserializer, Visitor, value::StrDeserializer},
@@ -71,18 +71,29 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// A time with its unit, longer than 0, such as `"10s"`, `"500ms"` or `"1h 30m"`.
+/// Reads a time with its unit, such as `10s`, `1h 30m` or `30d`; a day has 24 hours.
+///
+/// # Errors
+///
+/// What is expected.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
+    let span = text.parse::<Span>().ok();
+    let time = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
+    let time = time.and_then(|time| Duration::try_from(time).ok());
+    time.ok_or("a time with its unit, as \"10s\", \"1h 30m\" or \"30d\"")
+}
+
+/// A time with its unit, longer than 0, such as `"10s"`, `"1h 30m"` or `"30d"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub Duration);
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let time = text.parse::<SignedDuration>().ok();
-        let time = time.and_then(|time| Duration::try_from(time).ok());
-        let time = time.filter(|time| !time.is_zero());
+        let is_positive = |time: &Duration| !time.is_zero();
+        let time = duration(&text).ok().filter(is_positive);
         time.map(Self).ok_or_else(|| {
-            let expected = "a positive time with its unit, as \"10s\", \"500ms\" or \"1h 30m\"";
+            let expected = "a positive time with its unit, as \"10s\", \"1h 30m\" or \"30d\"";
             de::Error::invalid_value(de::Unexpected::Str(&text), &expected)
         })
     }

@@ -49,7 +49,7 @@ path = "LOG"
 sync = "interval:100"
 segment = "1 MiB"
 keep = "10 GiB"
-keep-time = "720h"
+keep-time = "30d"
 
 [[file]]
 path = "app.log"
