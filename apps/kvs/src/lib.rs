@@ -28,8 +28,8 @@ use std::{
     io::{self, BufReader},
     path::Path,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -133,8 +133,10 @@ pub struct Kvs {
     partitions: Vec<ActorRef<Partition>>,
     stream: StreamWriter,
     recovery: Recovery,
-    snapshots: SnapshotThread,
+    snapshots: JoinHandle<()>,
     snapshot_failures: Arc<AtomicU64>,
+    /// While it exists, snapshots are written.
+    is_open: Arc<()>,
 }
 
 impl Kvs {
@@ -189,7 +191,7 @@ impl Kvs {
         let partitions = maps.into_iter().map(partition);
         let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
         let snapshot_failures = Arc::new(AtomicU64::new(0));
-        let is_stopped = Arc::new(AtomicBool::new(false));
+        let is_open = Arc::new(());
         let mut snapshots = Snapshots {
             partitions: partitions.clone(),
             stream: stream.clone(),
@@ -198,18 +200,16 @@ impl Kvs {
             after: options.snapshot_after,
         };
         let thread = thread::Builder::new().name("kvs-snapshots".to_owned());
-        let stopped = is_stopped.clone();
-        let thread = thread.spawn(move || snapshots.run(&stopped));
+        let open = Arc::downgrade(&is_open);
+        let thread = thread.spawn(move || snapshots.run(&open));
         Ok(Self {
             splits,
             partitions,
             stream,
             recovery,
-            snapshots: SnapshotThread {
-                is_stopped,
-                thread: Some(thread.map_err(|error| start(&error))?),
-            },
+            snapshots: thread.map_err(|error| start(&error))?,
             snapshot_failures,
+            is_open,
         })
     }
 
@@ -271,11 +271,11 @@ impl Kvs {
     /// # Errors
     ///
     /// [`KvsError::Close`]
-    pub fn close(mut self) -> Result<(), KvsError> {
-        if let Some(thread) = self.snapshots.stop() {
-            // A panic of it changes nothing.
-            let _ = thread.join();
-        }
+    pub fn close(self) -> Result<(), KvsError> {
+        drop(self.is_open);
+        self.snapshots.thread().unpark();
+        // A panic of it changes nothing.
+        let _ = self.snapshots.join();
         // Before the partitions, so that no reply is dropped that waits for its record.
         let _ = self.stream.flush();
         for partition in &self.partitions {
@@ -319,29 +319,6 @@ fn recover(stream: &StreamWriter, splits: &[Bytes]) -> Result<(Vec<Map>, Recover
     Ok((maps, Recovery { snapshot, replayed }))
 }
 
-/// The thread of [`Snapshots`]. It ends when this is dropped.
-struct SnapshotThread {
-    is_stopped: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl SnapshotThread {
-    /// Returns the thread, which ends soon.
-    fn stop(&mut self) -> Option<JoinHandle<()>> {
-        // Ordering: Relaxed, as in `Snapshots::run`.
-        self.is_stopped.store(true, Ordering::Relaxed);
-        let thread = self.thread.take()?;
-        thread.thread().unpark();
-        Some(thread)
-    }
-}
-
-impl Drop for SnapshotThread {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 /// Writes snapshots when they are due.
 struct Snapshots {
     partitions: Vec<ActorRef<Partition>>,
@@ -353,10 +330,11 @@ struct Snapshots {
 }
 
 impl Snapshots {
-    fn run(&mut self, is_stopped: &AtomicBool) {
+    /// Runs until the store is closed or dropped.
+    fn run(&mut self, is_open: &Weak<()>) {
         let mut pause = SNAPSHOT_CHECK;
-        // Ordering: Relaxed, only the flag counts. It is read before each wait, so that no unpark is missed.
-        while !is_stopped.load(Ordering::Relaxed) {
+        // It is checked before each wait, so that no unpark is missed.
+        while is_open.strong_count() > 0 {
             thread::park_timeout(pause);
             let durable = self.stream.sequences().durable;
             if durable - self.last < self.after {

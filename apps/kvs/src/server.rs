@@ -69,9 +69,8 @@ pub async fn serve(listener: TcpListener, store: Arc<Kvs>) {
 /// A reply, or who has it.
 enum Pending {
     Ready(Reply),
-    One(oneshot::Receiver<Reply>),
-    /// The sum of numbers.
-    Sum(Vec<oneshot::Receiver<Reply>>),
+    /// One reply, or numbers that are added up.
+    Replies(Vec<oneshot::Receiver<Reply>>),
 }
 
 impl Pending {
@@ -80,21 +79,19 @@ impl Pending {
     }
 
     async fn wait(self) -> Reply {
-        let gone = |_| Reply::Error("ERR the store is stopping".to_owned());
-        match self {
-            Self::Ready(reply) => reply,
-            Self::One(receiver) => receiver.await.unwrap_or_else(gone),
-            Self::Sum(receivers) => {
-                let mut sum = 0;
-                for receiver in receivers {
-                    match receiver.await.unwrap_or_else(gone) {
-                        Reply::Integer(number) => sum += number,
-                        other => return other,
-                    }
-                }
-                Reply::Integer(sum)
+        let receivers = match self {
+            Self::Ready(reply) => return reply,
+            Self::Replies(receivers) => receivers,
+        };
+        let mut sum = 0;
+        for receiver in receivers {
+            match receiver.await {
+                Ok(Reply::Integer(number)) => sum += number,
+                Ok(other) => return other,
+                Err(_) => return Reply::Error("ERR the store is stopping".to_owned()),
             }
         }
+        Reply::Integer(sum)
     }
 }
 
@@ -177,16 +174,14 @@ async fn dispatch(store: &Kvs, request: Value) -> Pending {
     }
     let name = words.first().map_or(&b""[..], |name| &name[..]);
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
-    let on = async |key: &Bytes, command| {
-        Pending::One(store.request(store.partition_of(key), command).await)
-    };
-    let sum = async |commands: Vec<(usize, Command)>| {
+    let begin = async |commands: Vec<(usize, Command)>| {
         let mut replies = Vec::with_capacity(commands.len());
         for (partition, command) in commands {
             replies.push(store.request(partition, command).await);
         }
-        Pending::Sum(replies)
+        Pending::Replies(replies)
     };
+    let on = |key: &Bytes, command| (store.partition_of(key), command);
     match (name.as_str(), &words[words.len().min(1)..]) {
         ("PING", []) => Pending::Ready(Reply::Value("PONG".into())),
         ("PING" | "ECHO", [text]) => Pending::Ready(Reply::Value(text.clone())),
@@ -197,18 +192,21 @@ async fn dispatch(store: &Kvs, request: Value) -> Pending {
         ("SELECT", [index]) if index == "0" => Pending::Ready(Reply::Ok),
         ("SELECT", _) => Pending::error("ERR there is only database 0"),
         ("INFO", _) => Pending::Ready(Reply::Value(store.info().into())),
-        ("GET", [key]) => on(key, Command::Get(key.clone())).await,
+        ("GET", [key]) => begin(vec![on(key, Command::Get(key.clone()))]).await,
         ("SET", [key, value, options @ ..]) => match condition(options) {
-            Some(condition) => on(key, Command::Put(key.clone(), value.clone(), condition)).await,
+            Some(condition) => {
+                let put = Command::Put(key.clone(), value.clone(), condition);
+                begin(vec![on(key, put)]).await
+            }
             None => Pending::error("ERR syntax error"),
         },
         ("DEL", keys @ [_, ..]) => {
-            let delete = |key: &Bytes| (store.partition_of(key), Command::Delete(key.clone()));
-            sum(keys.iter().map(delete).collect()).await
+            let delete = |key: &Bytes| on(key, Command::Delete(key.clone()));
+            begin(keys.iter().map(delete).collect()).await
         }
         ("DBSIZE", []) => {
             let count = |partition| (partition, Command::Count);
-            sum((0..store.partitions()).map(count).collect()).await
+            begin((0..store.partitions()).map(count).collect()).await
         }
         ("RANGE", [from, to, limit]) => Pending::Ready(range(store, from, to, limit).await),
         ("GET" | "SET" | "DEL" | "DBSIZE" | "RANGE" | "ECHO", _) => Pending::error(format!(
@@ -255,7 +253,7 @@ async fn range(store: &Kvs, from: &Bytes, to: &Bytes, limit: &[u8]) -> Reply {
     for partition in first..=last {
         let command = Command::Range(lower.clone(), upper.clone(), limit - values.len() / 2);
         let reply = store.request(partition, command).await;
-        match Pending::One(reply).wait().await {
+        match Pending::Replies(vec![reply]).wait().await {
             Reply::Values(mut more) => values.append(&mut more),
             other => return other,
         }
