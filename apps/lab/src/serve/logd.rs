@@ -171,7 +171,7 @@ struct FlagArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     client_lines: u64,
 
-    /// Bytes of one client in memory, as 1MiB [default: 256KiB]
+    /// Bytes of one client in memory, as 4MiB [default: 1MiB]
     #[arg(long, value_name = "SIZE", value_parser = value::<Size>)]
     client_bytes: Option<Size>,
 
