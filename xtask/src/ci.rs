@@ -9,7 +9,7 @@ use crate::cargo::Cargo;
 use crate::deny::Scope;
 use crate::step::Steps;
 use crate::workspace::Package;
-use crate::{deny, loom, sanitizer, test, tidy, workspace};
+use crate::{deny, loom, sanitizer, soak, test, tidy, workspace};
 
 /// Finds every bug that we injected on purpose, within seconds; `soak` uses more.
 const LOOM_PREEMPTIONS_MAX_DEFAULT: &str = "2";
@@ -59,6 +59,11 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
     steps
         .run("tests", test::run)
         .context("tests failed; repeat them with `cargo xtask test`")?;
+    if cfg!(target_os = "linux") {
+        steps
+            .run("soak", soak::short)
+            .context("soak failed; repeat it with `cargo xtask soak --hours 0.025 --debug`")?;
+    }
     for call in features_alone(packages) {
         cargo_step(steps, root, "a feature alone", call)?;
     }

@@ -1,6 +1,11 @@
-//! `cargo xtask soak`: repeats loom, property, crash and kill tests with larger limits for a given time.
+//! `cargo xtask soak`: repeats loom, property, crash and kill tests with larger limits for a given time. With `--hours`,
+//! runs the servers together instead, under changing load and kills ([`together`]).
 //!
 //! Each round prints its new seed before it starts, so that a failure can be repeated.
+
+mod load;
+mod process;
+mod together;
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -42,10 +47,33 @@ pub(crate) struct Options {
     /// Cases for each property test in one round
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     cases: u32,
+    /// Run log server, fetcher, key-value store and a stream together for so long, under changing load and kills; 0.05
+    /// works, too
+    #[arg(long, value_name = "HOURS", conflicts_with_all = ["minutes", "cases"], value_parser = hours)]
+    hours: Option<f64>,
+    /// Use the debug build, as CI does
+    #[arg(long, requires = "hours")]
+    debug: bool,
+    /// Print the result as JSON
+    #[arg(long, requires = "hours")]
+    json: bool,
+}
+
+fn hours(text: &str) -> Result<f64, String> {
+    let hours = text.parse().ok().filter(|it| (0.01..=1_000.0).contains(it));
+    hours.ok_or_else(|| "a number from 0.01 to 1000".to_owned())
+}
+
+/// The small form of the servers together, for CI: 90 seconds with the debug build.
+pub(crate) fn short() -> Result<()> {
+    together::run(&workspace::root()?, 0.025, false, false)
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = workspace::root()?;
+    if let Some(hours) = options.hours {
+        return together::run(&root, hours, !options.debug, options.json);
+    }
     let packages = workspace::packages(&root)?;
     let loom = loom::calls(&packages, LOOM_PREEMPTIONS_MAX);
     let property: Vec<&str> = packages

@@ -218,6 +218,7 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("--attempts 0", "--attempts"),
         ("--store-at-once 0", "--store-at-once"),
         ("--load 0", "--load"),
+        ("--load 100:60,900:0", "--load"),
         ("--listen nowhere", "--listen"),
         ("--store nowhere", "--store: it begins with"),
         ("--store https://127.0.0.1", "--store: it begins with"),

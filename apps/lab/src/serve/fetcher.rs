@@ -35,7 +35,7 @@ use freeboard_fetcher::{
 
 use super::{HostArgs, announce, bound, metrics, metrics::answer};
 use crate::{board, interrupt::Interrupt, real_backends, usage::Usage};
-use load::Load;
+use load::{Load, Stage};
 use page::Page;
 
 /// Where a part is that none was named for.
@@ -116,9 +116,10 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "N")]
     users: Option<u64>,
 
-    /// Publish so many notifications a second, as others would, and take the replies and the dead letters
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    load: Option<u32>,
+    /// Publish so many notifications a second, as others would, and take the replies and the dead letters; 100:60,900:20
+    /// is 100 for 60 seconds, then 900 for 20, again and again
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    load: Vec<Stage>,
 
     /// Serve /metrics and /healthz here
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8090")]
@@ -308,10 +309,10 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         store,
         fetcher: fetcher.clone(),
     });
-    let load = args
-        .load
-        .map(|rate| Load::start(broker, rate, args.users()));
-    let load = load.transpose()?;
+    let load = match args.load.as_slice() {
+        [] => None,
+        stages => Some(Load::start(broker, stages, args.users())?),
+    };
     announce(&format!(
         "the fetcher is at work; http://{0}/metrics, http://{0}/healthz; Ctrl-C ends it",
         server.address()

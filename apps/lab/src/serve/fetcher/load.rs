@@ -1,6 +1,7 @@
 //! Notifications as others would send them.
 
 use std::{
+    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -17,6 +18,40 @@ use freeboard_fetcher::{
 /// Notifications of one account, of which each takes memory.
 const ROUND: u64 = 1_000_000;
 
+/// Notifications a second, and for how many seconds: `500`, or `500:60`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stage {
+    rate: u32,
+    seconds: Option<u32>,
+}
+
+impl FromStr for Stage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str, max| {
+            let number = text
+                .parse()
+                .ok()
+                .filter(|number| (1..=max).contains(number));
+            number.ok_or_else(|| format!("`{text}` is not a number from 1 to {max}"))
+        };
+        let (rate, seconds) = match text.split_once(':') {
+            Some((rate, seconds)) => (rate, Some(number(seconds, 86_400)?)),
+            None => (text, None),
+        };
+        let rate = number(rate, 1_000_000)?;
+        Ok(Self { rate, seconds })
+    }
+}
+
+impl Stage {
+    fn notifications(self) -> u64 {
+        let all = self.seconds.map(|it| u64::from(self.rate) * u64::from(it));
+        all.unwrap_or(ROUND)
+    }
+}
+
 /// Sends until it is stopped and dropped, one round after the other, and takes the replies.
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
@@ -24,17 +59,22 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn start(broker: Arc<dyn Broker>, rate: u32, users: u64) -> Result<Self> {
+    pub(super) fn start(broker: Arc<dyn Broker>, stages: &[Stage], users: u64) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let options = LoadOptions {
             users: users.max(1),
             ..LoadOptions::default()
         };
         let stopped = stop.clone();
+        let stages = stages.to_vec();
         let rounds = move || {
-            // Ordering: Relaxed: it says nothing but stop.
-            while !stopped.load(Ordering::Relaxed) {
-                let account = Arc::new(Account::new(ROUND, rate.into()));
+            for stage in stages.iter().cycle() {
+                // Ordering: Relaxed: it says nothing but stop.
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                let account = Account::new(stage.notifications(), stage.rate.into());
+                let account = Arc::new(account);
                 let _collector = Collector::start(&*broker, &account)?;
                 load::send(&*broker, &account, &options, &stopped);
             }
