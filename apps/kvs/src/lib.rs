@@ -20,6 +20,8 @@
 
 #![forbid(unsafe_code)]
 
+#[doc(hidden)]
+pub mod linearizability;
 mod partition;
 mod record;
 mod server;
@@ -36,7 +38,10 @@ use std::{
 
 use bytes::Bytes;
 use freeboard::{
-    platform::thread::{self, JoinHandle},
+    platform::{
+        planted,
+        thread::{self, JoinHandle},
+    },
     prelude::*,
     stream::{
         CloseError, OpenError, ReadError, ReadFrom, ReaderOptions, Retention, SnapshotError,
@@ -252,6 +257,14 @@ impl Kvs {
         self.request(partition, command).await.await.ok()
     }
 
+    /// Removes a key: [`Reply::Integer`] with 1 when that is durable, with 0 if it had no value. `None` as for
+    /// [`put`](Self::put).
+    pub async fn delete(&self, key: Bytes) -> Option<Reply> {
+        let partition = self.partition_of(&key);
+        let reply = self.request(partition, Command::Delete(key)).await;
+        reply.await.ok()
+    }
+
     /// Sends a request to a partition. The reply comes when what it says is durable; none comes if the partition has
     /// terminated.
     pub(crate) async fn request(
@@ -312,6 +325,7 @@ fn recover(stream: &StreamWriter, splits: &[Bytes]) -> Result<(Vec<Map>, Recover
         let map = &mut maps[index(&key)];
         match value {
             Some(value) => map.insert(key, value),
+            None if planted!("deletion-forgotten") => None,
             None => map.remove(&key),
         };
         replayed += 1;

@@ -15,6 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use freeboard::{
+    platform::planted,
     prelude::*,
     stream::{StreamWriter, Ticket},
 };
@@ -159,7 +160,8 @@ impl Partition {
                     Some(value) => self.map.insert(key, value),
                     None => self.map.remove(&key),
                 };
-                (done, Some(ticket))
+                let is_awaited = !planted!("replied-before-durable");
+                (done, is_awaited.then_some(ticket))
             }
         }
     }

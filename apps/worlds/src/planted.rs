@@ -76,6 +76,39 @@ pub const PLANTED: &[Planted] = &[
         "activation-too-early",
         "services",
         "an activation begins before the one before it was saved",
+        "acknowledged-before-sync",
+        "streams",
+        "in mode interval a ticket is resolved when its record is written, before the sync",
+    ),
+    planted(
+        "sync-tried-again",
+        "streams",
+        "a sync that failed is tried again, and the second one succeeds",
+    ),
+    planted(
+        "last-record-cut-off",
+        "streams",
+        "recovery cuts off a last chunk when the one before was not known to be durable",
+    ),
+    planted(
+        "batch-in-parts",
+        "streams",
+        "the records of a batch are appended one by one",
+    ),
+    planted(
+        "position-too-far",
+        "streams",
+        "a consumer's position is one record further than it acknowledged",
+    ),
+    planted(
+        "replied-before-durable",
+        "kvs",
+        "the store replies before the record of a change is durable",
+    ),
+    planted(
+        "deletion-forgotten",
+        "kvs",
+        "the records after a snapshot are applied without the deletions",
     ),
 ];
 

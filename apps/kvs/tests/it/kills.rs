@@ -12,11 +12,9 @@ use std::{
 
 use freeboard::flow::random;
 use freeboard::redis::protocol::Value;
+use freeboard_kvs::linearizability::{Action, OPERATIONS_MAX, Operation, is_linearizable};
 
-use crate::{
-    client::{Client, Server, text},
-    linearizability::{Action, OPERATIONS_MAX, Operation, is_linearizable},
-};
+use crate::client::{Client, Server, text};
 
 const CLIENTS: u64 = 4;
 

@@ -8,5 +8,4 @@
 mod client;
 mod commands;
 mod kills;
-mod linearizability;
 mod simulation;

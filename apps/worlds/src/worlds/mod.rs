@@ -1,6 +1,7 @@
 //! One module for each world.
 
 pub(crate) mod connections;
+pub(crate) mod kvs;
 pub(crate) mod mailboxes;
 pub(crate) mod redis;
 pub(crate) mod services;

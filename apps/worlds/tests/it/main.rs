@@ -40,6 +40,11 @@ fn each_world_has_a_test() {
 }
 
 #[test]
+fn kvs() {
+    run("kvs");
+}
+
+#[test]
 fn each_planted_mistake_is_found() {
     if !cfg!(planted) {
         return;

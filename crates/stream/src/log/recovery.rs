@@ -7,6 +7,8 @@
 
 use std::{collections::VecDeque, io};
 
+use freeboard_platform::planted;
+
 use crate::{
     format::{
         ALIGNMENT, Algorithm, ChunkHeader, FormatError, POSITIONS, RETENTION_MARK, SealUnit,
@@ -462,6 +464,12 @@ impl Position {
             let Broken { reason, found, end } =
                 match scan.next(self.offset, &self.expected, segment, keys)? {
                     Next::Nothing => return Ok(None),
+                    Next::Chunk(chunk)
+                        if planted!("last-record-cut-off")
+                            && chunk.durable + 1 < chunk.first_record =>
+                    {
+                        return Ok(None);
+                    }
                     Next::Chunk(chunk) => {
                         self.offset += chunk.chunk_bytes();
                         self.expected = Expected::after(&chunk);

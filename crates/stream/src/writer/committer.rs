@@ -10,6 +10,7 @@ use std::{
 };
 
 use freeboard_meter::now_ns;
+use freeboard_platform::planted;
 
 use crate::{
     format::{ALIGNMENT, SyncKind, chunk_bytes},
@@ -430,7 +431,7 @@ impl Shared {
                 completions.wakers.extend(state.pool.put(chunk.body.buffer));
             }
         }
-        if self.identity.sync == SyncKind::Interval {
+        if self.identity.sync == SyncKind::Interval && !planted!("acknowledged-before-sync") {
             state.unsynced.batches.append(&mut settled);
         }
         drop(state);
@@ -477,6 +478,12 @@ impl Shared {
     /// Makes the written data durable, in mode interval.
     fn sync(&self, unsynced: Unsynced, guard: &TurnGuard<'_>) {
         let result = unsynced.files.iter().try_for_each(|file| file.sync());
+        let result = match result {
+            Err(_) if planted!("sync-tried-again") => {
+                unsynced.files.iter().try_for_each(|file| file.sync())
+            }
+            result => result,
+        };
         let result = result.and_then(|()| self.check_lock(now_ns()));
         if let Err(error) = result {
             self.note_fault(format!("a sync failed: {error}"));

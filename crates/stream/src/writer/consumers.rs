@@ -5,7 +5,10 @@
 
 use std::{io, sync::PoisonError};
 
-use freeboard_platform::sync::{Mutex, MutexGuard};
+use freeboard_platform::{
+    planted,
+    sync::{Mutex, MutexGuard},
+};
 use thiserror::Error;
 
 use crate::{
@@ -133,6 +136,7 @@ impl Consumers {
         if !(1..=CONSUMER_NAME_BYTES_MAX).contains(&bytes) {
             return Err(ConsumerError::Name { bytes });
         }
+        let sequence = sequence + u64::from(planted!("position-too-far"));
         let mut state = self.lock();
         let mut positions = state.positions.clone();
         let consumers = &mut positions.consumers;

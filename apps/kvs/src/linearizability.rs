@@ -7,12 +7,14 @@
 use std::collections::HashSet;
 
 /// The most operations on one key.
-pub(crate) const OPERATIONS_MAX: usize = 64;
+pub const OPERATIONS_MAX: usize = 64;
 
+/// What an operation does, and what was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
     /// What was read.
     Get(Option<u32>),
+    /// The new value.
     Put(u32),
     /// The value that must be there, the new one, and whether it was; `None` if nobody knows.
     Swap(u32, u32, Option<bool>),
@@ -22,11 +24,13 @@ pub(crate) enum Action {
 
 /// An operation on a key.
 #[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) action: Action,
-    pub(crate) called: u64,
+pub struct Operation {
+    /// What it does.
+    pub action: Action,
+    /// When it was called, on any clock that counts calls and returns.
+    pub called: u64,
     /// `u64::MAX` if there was no reply: it may take effect at any later time, or never.
-    pub(crate) returned: u64,
+    pub returned: u64,
 }
 
 impl Operation {
@@ -52,7 +56,11 @@ impl Operation {
 }
 
 /// Whether the operations on a key that had no value are linearizable.
-pub(crate) fn is_linearizable(operations: &[Operation]) -> bool {
+///
+/// # Panics
+/// If there are more than [`OPERATIONS_MAX`].
+#[must_use]
+pub fn is_linearizable(operations: &[Operation]) -> bool {
     assert!(operations.len() <= OPERATIONS_MAX, "too many operations");
     let returned = operations.iter().enumerate();
     let must = returned
@@ -82,57 +90,62 @@ pub(crate) fn is_linearizable(operations: &[Operation]) -> bool {
     false
 }
 
-#[test]
-fn histories_are_judged() {
-    let history = |operations: &[(Action, u64, u64)]| {
-        let operation = |(action, called, returned): &(Action, u64, u64)| Operation {
-            action: action.clone(),
-            called: *called,
-            returned: *returned,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_are_judged() {
+        let history = |operations: &[(Action, u64, u64)]| {
+            let operation = |(action, called, returned): &(Action, u64, u64)| Operation {
+                action: action.clone(),
+                called: *called,
+                returned: *returned,
+            };
+            let operations: Vec<Operation> = operations.iter().map(operation).collect();
+            is_linearizable(&operations)
         };
-        let operations: Vec<Operation> = operations.iter().map(operation).collect();
-        is_linearizable(&operations)
-    };
-    use Action::{Delete, Get, Put, Swap};
-    let never = u64::MAX;
-    assert!(history(&[]));
-    assert!(history(&[(Put(1), 1, 2), (Get(Some(1)), 3, 4)]));
-    // A lost write, and a read that went back.
-    assert!(!history(&[(Put(1), 1, 2), (Get(None), 3, 4)]));
-    assert!(!history(&[
-        (Put(1), 1, 9),
-        (Get(Some(1)), 2, 3),
-        (Get(None), 4, 5)
-    ]));
-    assert!(history(&[
-        (Put(1), 1, 9),
-        (Get(None), 2, 3),
-        (Get(Some(1)), 4, 5)
-    ]));
-    // Without a reply it may take effect or not, but not both.
-    let unknown = (Put(1), 1, never);
-    assert!(history(&[unknown.clone(), (Get(None), 3, 4)]));
-    assert!(history(&[
-        unknown.clone(),
-        (Get(None), 3, 4),
-        (Get(Some(1)), 5, 6)
-    ]));
-    assert!(!history(&[
-        unknown,
-        (Get(Some(1)), 3, 4),
-        (Get(None), 5, 6)
-    ]));
-    // Of two exchanges of the same value one succeeds.
-    let swap = |to, done, at| (Swap(1, to, Some(done)), at, 9);
-    assert!(history(&[
-        (Put(1), 1, 2),
-        swap(2, true, 3),
-        swap(3, false, 4)
-    ]));
-    assert!(!history(&[
-        (Put(1), 1, 2),
-        swap(2, true, 3),
-        swap(3, true, 4)
-    ]));
-    assert!(!history(&[(Put(1), 1, 2), (Delete(Some(false)), 3, 4)]));
+        use Action::{Delete, Get, Put, Swap};
+        let never = u64::MAX;
+        assert!(history(&[]));
+        assert!(history(&[(Put(1), 1, 2), (Get(Some(1)), 3, 4)]));
+        // A lost write, and a read that went back.
+        assert!(!history(&[(Put(1), 1, 2), (Get(None), 3, 4)]));
+        assert!(!history(&[
+            (Put(1), 1, 9),
+            (Get(Some(1)), 2, 3),
+            (Get(None), 4, 5)
+        ]));
+        assert!(history(&[
+            (Put(1), 1, 9),
+            (Get(None), 2, 3),
+            (Get(Some(1)), 4, 5)
+        ]));
+        // Without a reply it may take effect or not, but not both.
+        let unknown = (Put(1), 1, never);
+        assert!(history(&[unknown.clone(), (Get(None), 3, 4)]));
+        assert!(history(&[
+            unknown.clone(),
+            (Get(None), 3, 4),
+            (Get(Some(1)), 5, 6)
+        ]));
+        assert!(!history(&[
+            unknown,
+            (Get(Some(1)), 3, 4),
+            (Get(None), 5, 6)
+        ]));
+        // Of two exchanges of the same value one succeeds.
+        let swap = |to, done, at| (Swap(1, to, Some(done)), at, 9);
+        assert!(history(&[
+            (Put(1), 1, 2),
+            swap(2, true, 3),
+            swap(3, false, 4)
+        ]));
+        assert!(!history(&[
+            (Put(1), 1, 2),
+            swap(2, true, 3),
+            swap(3, true, 4)
+        ]));
+        assert!(!history(&[(Put(1), 1, 2), (Delete(Some(false)), 3, 4)]));
+    }
 }
