@@ -37,21 +37,7 @@ pub const ALL: &[StandardWorld] = &[
     world("connections", "TCP connections and datagrams between clients and a server", worlds::connections::run),
     world("redis", "clients of one Redis, and subscriptions", worlds::redis::run),
     world("streams", "a stream's producers, consumer and follower, while its node crashes and its disk fails", worlds::streams::run),
-    StandardWorld {
-        name: "mailboxes",
-        about: "senders, lanes with each policy, a dam, supervision and timers",
-        test: worlds::mailboxes::run,
-    },
-    StandardWorld {
-        name: "streams",
-        about: "a stream's producers, consumer and follower, while its node crashes and its disk fails",
-        test: worlds::streams::run,
-    },
-    StandardWorld {
-        name: "kvs",
-        about: "a key-value store and its clients, while nodes crash and links break",
-        test: worlds::kvs::run,
-    },
+    world("kvs", "a key-value store and its clients, while nodes crash and links break", worlds::kvs::run),
 ];
 
 /// The world with this name.

@@ -29,6 +29,7 @@ tests! {
     connections
     redis
     streams
+    kvs
 }
 
 #[test]
@@ -37,11 +38,6 @@ fn each_world_has_a_test() {
     let has_test = |name: &str| text.lines().any(|line| line.trim() == name);
     let without = freeboard_worlds::ALL.iter().find(|it| !has_test(it.name));
     assert!(without.is_none(), "{without:?}");
-}
-
-#[test]
-fn kvs() {
-    run("kvs");
 }
 
 #[test]
