@@ -21,95 +21,26 @@ const fn planted(name: &'static str, world: &'static str, about: &'static str) -
 }
 
 /// All of them.
+#[rustfmt::skip]
 pub const PLANTED: &[Planted] = &[
-    planted(
-        "wake-up-dropped",
-        "mailboxes",
-        "of 64 messages one does not schedule its idle actor",
-    ),
-    planted(
-        "bound-off-by-one",
-        "mailboxes",
-        "a lane accepts one message more than its bound",
-    ),
-    planted(
-        "shed-not-counted",
-        "mailboxes",
-        "a message that a policy sheds is not counted",
-    ),
-    planted(
-        "waiter-not-woken",
-        "mailboxes",
-        "an actor that waits for capacity is not woken",
-    ),
-    planted(
-        "cancelled-timer-fires",
-        "mailboxes",
-        "a timer is not cancelled, but is said to be",
-    ),
-    planted(
-        "credit-given-twice",
-        "mailboxes",
-        "a handled message gives a dam two credits back",
-    ),
-    planted(
-        "outbox-out-of-order",
-        "mailboxes",
-        "a waiting message goes behind the later ones of its sender",
-    ),
-    planted(
-        "deadline-ignored",
-        "services",
-        "an ask is handled behind its deadline",
-    ),
-    planted(
-        "key-changes-member",
-        "services",
-        "of 16 messages one goes to another member than its key's",
-    ),
-    planted(
-        "subscriber-missed",
-        "services",
-        "a message is counted as delivered to a subscriber, but is not",
-    ),
-    planted(
-        "activation-too-early",
-        "services",
-        "an activation begins before the one before it was saved",
-        "acknowledged-before-sync",
-        "streams",
-        "in mode interval a ticket is resolved when its record is written, before the sync",
-    ),
-    planted(
-        "sync-tried-again",
-        "streams",
-        "a sync that failed is tried again, and the second one succeeds",
-    ),
-    planted(
-        "last-record-cut-off",
-        "streams",
-        "recovery cuts off a last chunk when the one before was not known to be durable",
-    ),
-    planted(
-        "batch-in-parts",
-        "streams",
-        "the records of a batch are appended one by one",
-    ),
-    planted(
-        "position-too-far",
-        "streams",
-        "a consumer's position is one record further than it acknowledged",
-    ),
-    planted(
-        "replied-before-durable",
-        "kvs",
-        "the store replies before the record of a change is durable",
-    ),
-    planted(
-        "deletion-forgotten",
-        "kvs",
-        "the records after a snapshot are applied without the deletions",
-    ),
+    planted("wake-up-dropped", "mailboxes", "of 64 messages one does not schedule its idle actor"),
+    planted("bound-off-by-one", "mailboxes", "a lane accepts one message more than its bound"),
+    planted("shed-not-counted", "mailboxes", "a message that a policy sheds is not counted"),
+    planted("waiter-not-woken", "mailboxes", "an actor that waits for capacity is not woken"),
+    planted("cancelled-timer-fires", "mailboxes", "a timer is not cancelled, but is said to be"),
+    planted("credit-given-twice", "mailboxes", "a handled message gives a dam two credits back"),
+    planted("outbox-out-of-order", "mailboxes", "a waiting message goes behind the later ones of its sender"),
+    planted("deadline-ignored", "services", "an ask is handled behind its deadline"),
+    planted("key-changes-member", "services", "of 16 messages one goes to another member than its key's"),
+    planted("subscriber-missed", "services", "a message is counted as delivered to a subscriber, but is not"),
+    planted("activation-too-early", "services", "an activation begins before the one before it was saved"),
+    planted("acknowledged-before-sync", "streams", "in mode interval a ticket is resolved when its record is written, before the sync"),
+    planted("sync-tried-again", "streams", "a sync that failed is tried again, and the second one succeeds"),
+    planted("last-record-cut-off", "streams", "recovery cuts off a last chunk when the one before was not known to be durable"),
+    planted("batch-in-parts", "streams", "the records of a batch are appended one by one"),
+    planted("position-too-far", "streams", "a consumer's position is one record further than it acknowledged"),
+    planted("replied-before-durable", "kvs", "the store replies before the record of a change is durable"),
+    planted("deletion-forgotten", "kvs", "the records after a snapshot are applied without the deletions"),
 ];
 
 /// Searches the seeds from 0 below `seeds` for one that finds the mistake. Returns the failure.
