@@ -46,6 +46,12 @@ pub(crate) enum Fault {
     },
     /// The disk is full for a time.
     DiskFull { node: NodeIndex, time: Duration },
+    /// Each call to the disk takes up to this long.
+    SlowDisk {
+        node: NodeIndex,
+        latency: Duration,
+        time: Duration,
+    },
     /// An actor panics when it handles its next message.
     Panic { node: NodeIndex, pick: u64 },
     /// Each message of an actor takes this long.
@@ -92,6 +98,8 @@ pub struct FaultRates {
     pub disk_errors: f64,
     /// A node's disk is full for up to 5 s.
     pub full_disks: f64,
+    /// Each call to a node's disk takes up to 50 ms, for up to 5 s.
+    pub slow_disks: f64,
     /// An actor of a node panics when it handles its next message.
     pub panics: f64,
     /// From here on an actor takes up to 50 ms for each message.
@@ -115,7 +123,7 @@ const fn seconds(seconds: u64) -> Duration {
 }
 
 impl FaultRates {
-    fn all(&self) -> [f64; 13] {
+    fn all(&self) -> [f64; 14] {
         [
             self.kills,
             self.power_losses,
@@ -127,6 +135,7 @@ impl FaultRates {
             self.slow_links,
             self.disk_errors,
             self.full_disks,
+            self.slow_disks,
             self.panics,
             self.slow_actors,
             self.late_wakeups,
@@ -199,8 +208,13 @@ fn draw(kind: usize, nodes: &[NodeIndex], random: &mut Random) -> Option<Fault> 
             node,
             time: random.time(seconds(5)),
         },
-        10 => Fault::Panic { node, pick },
-        11 => Fault::SlowActor {
+        10 => Fault::SlowDisk {
+            node,
+            latency: random.time(Duration::from_millis(50)),
+            time: random.time(seconds(5)),
+        },
+        11 => Fault::Panic { node, pick },
+        12 => Fault::SlowActor {
             node,
             pick,
             time: random.time(Duration::from_millis(50)),
@@ -259,6 +273,14 @@ impl fmt::Display for Named<'_> {
             }
             Fault::DiskFull { node, time } => {
                 write!(formatter, "disk of {} full for {time:?}", name(node))
+            }
+            Fault::SlowDisk {
+                node,
+                latency,
+                time,
+            } => {
+                let name = name(node);
+                write!(formatter, "slow disk of {name}, {latency:?} for {time:?}")
             }
             Fault::Panic { node, .. } => write!(formatter, "panic of an actor of {}", name(node)),
             Fault::SlowActor { node, time, .. } => {

@@ -53,7 +53,9 @@ struct NodeState {
     starts: u64,
     /// `None` while it is down.
     up: Option<Up>,
+    /// What the disk has without faults.
     capacity: Option<u64>,
+    latency: Duration,
 }
 
 /// A start of a node.
@@ -198,6 +200,7 @@ impl Nodes {
                 starts: 0,
                 up: None,
                 capacity: disk.capacity_bytes,
+                latency: disk.latency_max,
             });
             nodes.len() - 1
         };
@@ -380,6 +383,17 @@ impl Nodes {
                     nodes[node].disk.set_capacity(nodes[node].capacity);
                 });
             }
+            Fault::SlowDisk {
+                node,
+                latency,
+                time,
+            } => {
+                self.lock()[node].disk.set_latency_max(latency);
+                self.later(time, move |nodes| {
+                    let nodes = nodes.lock();
+                    nodes[node].disk.set_latency_max(nodes[node].latency);
+                });
+            }
             Fault::Panic { node, pick } => self.inject_into(node, pick, |it| _ = it.panic_on(1)),
             Fault::SlowActor { node, pick, time } => {
                 self.inject_into(node, pick, |it| _ = it.slow(time));
@@ -411,6 +425,7 @@ impl Nodes {
             {
                 let nodes = self.lock();
                 nodes[index].disk.set_capacity(nodes[index].capacity);
+                nodes[index].disk.set_latency_max(nodes[index].latency);
                 nodes[index].disk.forget_faults();
             }
             for other in 0..index {

@@ -240,7 +240,7 @@ impl Client {
         };
         let before = {
             let command = &mut self.shared.account.lock().commands[number];
-            std::mem::replace(&mut command.outcome, Some(known))
+            command.outcome.replace(known)
         };
         if before.is_some() {
             return Err(format!("a second outcome: {outcome:?}"));

@@ -242,7 +242,7 @@ impl Handler<Round> for Client {
                 number: self.news,
             });
         }
-        if self.round % 3 == 0 {
+        if self.round.is_multiple_of(3) {
             self.directory.passivate(&key);
         }
         if self.directory.tell(&key, Deposit).is_ok() {

@@ -174,6 +174,7 @@ const RATES: FaultRates = FaultRates {
     slow_links: 1.0,
     disk_errors: 1.0,
     full_disks: 1.0,
+    slow_disks: 1.0,
     panics: 0.5,
     slow_actors: 1.0,
     late_wakeups: 1.0,
