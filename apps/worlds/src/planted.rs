@@ -41,6 +41,136 @@ pub const PLANTED: &[Planted] = &[
     planted("position-too-far", "streams", "a consumer's position is one record further than it acknowledged"),
     planted("replied-before-durable", "kvs", "the store replies before the record of a change is durable"),
     planted("deletion-forgotten", "kvs", "the records after a snapshot are applied without the deletions"),
+    planted(
+        "wake-up-dropped",
+        "mailboxes",
+        "of 64 messages one does not schedule its idle actor",
+    ),
+    planted(
+        "bound-off-by-one",
+        "mailboxes",
+        "a lane accepts one message more than its bound",
+    ),
+    planted(
+        "shed-not-counted",
+        "mailboxes",
+        "a message that a policy sheds is not counted",
+    ),
+    planted(
+        "waiter-not-woken",
+        "mailboxes",
+        "an actor that waits for capacity is not woken",
+    ),
+    planted(
+        "cancelled-timer-fires",
+        "mailboxes",
+        "a timer is not cancelled, but is said to be",
+    ),
+    planted(
+        "credit-given-twice",
+        "mailboxes",
+        "a handled message gives a dam two credits back",
+    ),
+    planted(
+        "outbox-out-of-order",
+        "mailboxes",
+        "a waiting message goes behind the later ones of its sender",
+    ),
+    planted(
+        "rest-of-write-dropped",
+        "connections",
+        "what a full socket does not take is dropped",
+    ),
+    planted(
+        "read-credit-ignored",
+        "connections",
+        "a connection reads without credit",
+    ),
+    planted(
+        "end-told-twice",
+        "connections",
+        "a broken connection has two last events",
+    ),
+    planted(
+        "accepting-not-resumed",
+        "connections",
+        "a full listener does not go on when a connection closes",
+    ),
+    planted(
+        "announced-end-forgotten",
+        "connections",
+        "a short read behind an announced end waits for another event",
+    ),
+    planted(
+        "datagram-credit-kept",
+        "connections",
+        "a datagram socket uses up no credit",
+    ),
+    planted(
+        "sent-kept-on-loss",
+        "redis",
+        "sent commands wait for replies of the next connection",
+    ),
+    planted(
+        "unsent-bytes-sent-later",
+        "redis",
+        "the bytes of a command that was not sent are sent by the next connection",
+    ),
+    planted(
+        "lost-command-sent-again",
+        "redis",
+        "a command whose connection was lost is sent again",
+    ),
+    planted(
+        "timed-out-slot-removed",
+        "redis",
+        "a timeout leaves no slot for the late reply",
+    ),
+    planted(
+        "credit-lost-with-connection",
+        "redis",
+        "a lost connection does not return the credit of its commands",
+    ),
+    planted(
+        "subscription-not-renewed",
+        "redis",
+        "a new connection does not subscribe again",
+    ),
+    planted(
+        "two-leases",
+        "cache",
+        "a lease is granted while another holds",
+    ),
+    planted(
+        "lease-too-long",
+        "cache",
+        "a lease holds a thousand times its time",
+    ),
+    planted(
+        "lease-not-voided",
+        "cache",
+        "an invalidation does not void the lease of a fetch",
+    ),
+    planted(
+        "fetch-wakes-nobody",
+        "cache",
+        "callers that wait for a fetch are not told of its end",
+    ),
+    planted(
+        "permit-kept",
+        "cache",
+        "a fetch without Redis does not give its permit back",
+    ),
+    planted(
+        "old-value-for-late-callers",
+        "cache",
+        "a value that was not stored serves callers that came during its fetch",
+    ),
+    planted(
+        "local-value-not-removed",
+        "cache",
+        "the local layer keeps a value that its process has invalidated",
+    ),
 ];
 
 /// Searches the seeds from 0 below `seeds` for one that finds the mistake. Returns the failure.

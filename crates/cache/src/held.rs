@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use freeboard_meter::now_ns;
+use freeboard_platform::planted;
 use freeboard_redis::RedisError;
 
 use crate::{
@@ -134,9 +135,14 @@ impl HeldLease {
     }
 
     fn serve_waiting(&mut self, ending: Ending, value: &Option<Bytes>) {
+        if planted!("permit-kept") {
+            std::mem::forget(self.permit.take());
+        }
         // Before the next caller asks for a permit.
         self.permit = None;
-        if let Some(turn) = self.turn {
+        if let Some(turn) = self.turn
+            && !planted!("fetch-wakes-nobody")
+        {
             self.inner.fetched(&self.key, turn, ending, value);
         }
     }

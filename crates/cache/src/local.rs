@@ -13,6 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_meter::now_ns;
+use freeboard_platform::planted;
 use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
@@ -94,6 +95,9 @@ impl Local {
     }
 
     pub(crate) fn remove(&self, key: &Bytes) {
+        if planted!("local-value-not-removed") {
+            return;
+        }
         self.count(key).fetch_add(1, Ordering::SeqCst);
         self.entries.remove(key);
     }

@@ -13,6 +13,7 @@
 //! ```
 
 use bytes::Bytes;
+use freeboard_platform::planted;
 
 use crate::entry::{Entry, Kind, Token};
 
@@ -136,7 +137,7 @@ impl Slot {
             let until_ms = now_ms;
             return LeaseOutcome::Wait { stale, until_ms };
         }
-        if entry.is_closed(now_ms) {
+        if entry.is_closed(now_ms) && !planted!("two-leases") {
             let until_ms = entry.lease_until_ms.max(entry.rate_until_ms);
             if stale.is_none() && !entry.is_awaited {
                 entry.is_awaited = true;
@@ -146,7 +147,8 @@ impl Slot {
         }
         let is_takeover = !entry.token.is_none();
         entry.token = request.token;
-        entry.lease_until_ms = now_ms + request.lease_ms;
+        let times = if planted!("lease-too-long") { 1_000 } else { 1 };
+        entry.lease_until_ms = now_ms + request.lease_ms * times;
         entry.rate_until_ms = now_ms + request.every_ms;
         self.save(entry, now_ms);
         LeaseOutcome::Granted { stale, is_takeover }
@@ -205,8 +207,10 @@ impl Slot {
             return UNDONE;
         }
         let mut entry = self.load(now_ms);
-        entry.token = Token::default();
-        entry.lease_until_ms = 0;
+        if !planted!("lease-not-voided") {
+            entry.token = Token::default();
+            entry.lease_until_ms = 0;
+        }
         match leave {
             Leave::Nothing => forget_value(&mut entry),
             Leave::Stale(stale_ms) if entry.kind != Kind::Nothing => {

@@ -20,6 +20,7 @@ use bytes::BytesMut;
 use freeboard_actor::{Actor, Context, Recipient};
 use freeboard_meter::now_ns;
 use freeboard_net::{Alarm, poller::Poller, tcp::Arrived};
+use freeboard_platform::planted;
 
 use crate::{
     command::Command,
@@ -408,7 +409,9 @@ impl Connection {
         let reason = self.count_attempt(&failure, now_ns);
         self.wire = None;
         self.pushes.clear();
-        self.subscribers.lost();
+        if !planted!("subscription-not-renewed") {
+            self.subscribers.lost();
+        }
         self.lose(
             LinkState::Down(reason.clone()),
             RedisError::Down(reason),

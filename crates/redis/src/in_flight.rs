@@ -16,6 +16,7 @@
 use std::{collections::VecDeque, mem};
 
 use bytes::BytesMut;
+use freeboard_platform::planted;
 
 use crate::{
     error::RedisError,
@@ -249,6 +250,10 @@ impl<R> InFlight<R> {
         for slot in &mut self.waiting {
             take(slot, RedisError::Expired);
         }
+        if planted!("timed-out-slot-removed") {
+            self.sent.retain(|slot| slot.reply.is_some());
+            self.tombstones = 0;
+        }
         self.earliest_ns = earliest_ns;
         // Expired slots behind a live one are removed when that is sent.
         while self
@@ -286,8 +291,12 @@ impl<R> InFlight<R> {
         outcomes: &mut Vec<CommandOutcome<R>>,
     ) {
         let mut first = first;
-        while let Some(slot) = self.sent.pop_front() {
-            self.freed.add(slot.bytes);
+        while !planted!("sent-kept-on-loss")
+            && let Some(slot) = self.sent.pop_front()
+        {
+            if !planted!("credit-lost-with-connection") {
+                self.freed.add(slot.bytes);
+            }
             let error = first.take().unwrap_or_else(|| sent.clone());
             outcomes.extend(slot.reply.map(|reply| (reply, Err(error))));
         }
@@ -295,7 +304,9 @@ impl<R> InFlight<R> {
             self.freed.add(slot.bytes);
             outcomes.extend(slot.reply.map(|reply| (reply, Err(unsent.clone()))));
         }
-        self.waiting_bytes = Pieces::default();
+        if !planted!("unsent-bytes-sent-later") {
+            self.waiting_bytes = Pieces::default();
+        }
         (self.earliest_ns, self.tombstones) = (u64::MAX, 0);
     }
 

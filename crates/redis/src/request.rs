@@ -11,7 +11,7 @@ use std::{
 
 use freeboard_actor::{Message, Recipient, without_deadline};
 use freeboard_meter::now_ns;
-use freeboard_platform::thread;
+use freeboard_platform::{planted, thread};
 use futures_channel::oneshot;
 
 use crate::{
@@ -106,6 +106,10 @@ impl<'a, T> Request<'a, T> {
                 // Not counted as refused: the error is the caller's.
                 let _ = reply.complete(Err(error));
             }
+            (Ok(command), None) if planted!("lost-command-sent-again") => {
+                let reply = sent_again(target.clone(), command.clone(), deadline, reply);
+                target.submit(command, deadline, reply);
+            }
             (Ok(command), None) => target.submit(command, deadline, reply),
             (Ok(command), Some(fallback)) => {
                 let deadline = Deadline::Fixed(deadline.on_clock(now_ns()));
@@ -160,6 +164,17 @@ fn with_script(target: Target, fallback: Fallback, deadline: Deadline, reply: Re
             && error.code() == "NOSCRIPT"
         {
             target.submit(fallback(), deadline, reply);
+            return true;
+        }
+        reply.complete(outcome).is_accepted()
+    }))
+}
+
+/// The mistake `lost-command-sent-again`.
+fn sent_again(target: Target, command: Command, deadline: Deadline, reply: Reply) -> Reply {
+    Reply::Call(Box::new(move |outcome| {
+        if let Err(RedisError::Lost(_)) = &outcome {
+            target.submit(command, deadline, reply);
             return true;
         }
         reply.complete(outcome).is_accepted()

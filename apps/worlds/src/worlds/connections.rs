@@ -38,7 +38,8 @@ const OPEN_MAX: usize = 3;
 const CREDIT: u32 = 3;
 const SHORT_BYTES: usize = 8 << 10;
 const READ_BYTES: usize = 16 << 10;
-const WRITE_BYTES: usize = 128 << 10;
+/// The bytes of one write at most.
+const CHUNK_BYTES: usize = 60 << 10;
 /// A closed connection's owner waits so long for an event that must not come.
 const LINGER_TIME: Duration = Duration::from_secs(1);
 const PORT: u16 = 7_000;
@@ -51,7 +52,7 @@ const LAST_DATAGRAMS: u64 = 4;
 const PERIOD: usize = 4_099;
 static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let bytes = (0..PERIOD).map(|at| (at * at / 7) as u8);
-    bytes.cycle().take(PERIOD + WRITE_BYTES).collect()
+    bytes.cycle().take(PERIOD + CHUNK_BYTES).collect()
 });
 
 /// The bytes of a stream from an offset on.
@@ -89,6 +90,8 @@ struct Account {
     read: BTreeMap<StreamKey, usize>,
     /// Streams whose writer has ended them.
     ended: BTreeSet<StreamKey>,
+    /// Streams that were read up to their end.
+    whole: BTreeSet<StreamKey>,
     /// Streams whose connection was closed by its own side.
     left: BTreeSet<StreamKey>,
     /// Talkers that have had no last event, with the start of their node.
@@ -224,6 +227,7 @@ impl Talker {
             let text = format!("{stream:?} ended after {} of {written} bytes", self.read);
             self.shared.mistakes.note(text);
         }
+        account.whole.insert(stream);
     }
 
     fn write(&mut self) {
@@ -235,8 +239,7 @@ impl Talker {
         }
         let stream = (id, self.side);
         let all = self.shared.account.lock().bytes[&id];
-        let left = all - self.written;
-        let count = left.min(self.shared.chunk);
+        let count = (all - self.written).min(self.shared.chunk);
         if count > 0 {
             let mut bytes = bytes_at(id, self.written, count).to_vec();
             if self.written == 0 {
@@ -415,7 +418,6 @@ fn options() -> ConnectionOptions {
     ConnectionOptions {
         credit: CREDIT,
         read_bytes: READ_BYTES,
-        write_bytes: WRITE_BYTES,
         idle_time: Some(IDLE_TIME),
         ..ConnectionOptions::default()
     }
@@ -554,7 +556,7 @@ pub(crate) fn run(world: &mut World) {
         account: Record::default(),
         mistakes: Mistakes::watched(world),
         bytes: world.size("kilobytes", 1..=240) << 10,
-        chunk: world.size("chunk_kilobytes", 1..=60) << 10,
+        chunk: world.size("chunk_kilobytes", 1..=CHUNK_BYTES >> 10) << 10,
         period: Duration::from_millis(world.size("period_ms", 20..=500) as u64),
         may_copy,
     };
@@ -618,6 +620,8 @@ pub(crate) fn run(world: &mut World) {
             let stream = (id, side);
             let read = account.read.get(&stream);
             assert_eq!(read, account.bytes.get(&id), "{stream:?} after the faults");
+            let is_whole = account.whole.contains(&stream);
+            assert!(is_whole, "the end of {stream:?} was not seen");
         }
     }
     let servers = [(server.ip(), server.state().expect("it is up"))];

@@ -1,5 +1,6 @@
 //! One module for each world.
 
+pub(crate) mod cache;
 pub(crate) mod connections;
 pub(crate) mod kvs;
 pub(crate) mod mailboxes;

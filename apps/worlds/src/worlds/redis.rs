@@ -27,9 +27,10 @@ use freeboard::{
 use crate::record::{Mistakes, Record};
 
 pub(super) const PORT: u16 = 6_379;
-const RUN_TIME: Duration = Duration::from_secs(10);
-const SETTLE_TIME: Duration = Duration::from_secs(30);
-const LAST_TIME: Duration = Duration::from_secs(5);
+const RUN_TIME: Duration = Duration::from_secs(8);
+/// A half-open connection is replaced within it.
+const SETTLE_TIME: Duration = Duration::from_secs(12);
+const LAST_TIME: Duration = Duration::from_secs(3);
 /// Commands in flight on a connection.
 const CREDIT: usize = 24;
 const CHANNEL: &str = "marks";
@@ -360,7 +361,7 @@ pub(super) fn connect(machine: &Machine, server: SocketAddr, options: RedisOptio
     let options = RedisOptions {
         host: server.ip().to_string(),
         port: server.port(),
-        idle: Duration::from_secs(2),
+        idle: Duration::from_secs(4),
         backoff: Backoff {
             min_ns: 10_000_000,
             max_ns: 1_000_000_000,

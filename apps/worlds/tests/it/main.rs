@@ -41,6 +41,11 @@ fn each_world_has_a_test() {
 }
 
 #[test]
+fn cache() {
+    run("cache");
+}
+
+#[test]
 fn each_planted_mistake_is_found() {
     if !cfg!(planted) {
         return;

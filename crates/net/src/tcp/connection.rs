@@ -34,6 +34,7 @@ use freeboard_actor::{
     without_deadline,
 };
 use freeboard_flow::LaneConfig;
+use freeboard_platform::planted;
 
 #[cfg(unix)]
 use super::stream::credentials;
@@ -320,6 +321,9 @@ impl Connection {
             return;
         }
         self.guard = None;
+        if planted!("end-told-twice") && why.is_some() {
+            self.notify_owner(Event::Closed(why), cx);
+        }
         self.notify_owner(Event::Closed(why), cx);
         cx.stop();
     }
@@ -421,7 +425,7 @@ impl Connection {
         let Some(socket) = &mut self.socket else {
             return Ok(false);
         };
-        if self.credit == 0 {
+        if self.credit == 0 && !planted!("read-credit-ignored") {
             return Ok(false);
         }
         let mut piece = Bytes::new();
@@ -431,7 +435,7 @@ impl Connection {
             Arrived::Bytes(bytes) => {
                 self.drain_bytes = self.drain_bytes.map(|left| left.saturating_sub(bytes));
                 self.has_moved = true;
-                self.credit -= 1;
+                self.credit = self.credit.saturating_sub(1);
                 self.notify_owner(Event::Received(piece), cx);
                 Ok(true)
             }

@@ -12,6 +12,7 @@ use crate::poller::{Poller, Registration, mio::Interest};
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
 use freeboard_meter::{Counter, Exposition, clock, metrics};
+use freeboard_platform::planted;
 use freeboard_platform::sync::{Condvar, Mutex, MutexGuard};
 
 #[cfg(unix)]
@@ -288,7 +289,10 @@ impl Drop for ConnectionGuard {
         let mut state = self.shared.lock();
         state.open -= 1;
         let call = state.calls.remove(&self.number);
-        let resume = state.resume.take();
+        let mut resume = state.resume.take();
+        if planted!("accepting-not-resumed") {
+            resume = None;
+        }
         let is_empty = state.open == 0;
         drop(state);
         drop(call);

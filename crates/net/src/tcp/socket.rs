@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use freeboard_platform::planted;
+
 use crate::poller::{Poller, Ready, Registration, mio::Interest};
 
 use super::{outgoing::Outgoing, stream::Stream};
@@ -205,7 +207,8 @@ impl Socket {
                     Ok(count) => {
                         // A short read: the kernel has no more, and new bytes are a new edge. An end that was
                         // announced before is no new edge.
-                        self.is_readable = count == limit || self.is_end_announced;
+                        self.is_readable = count == limit
+                            || self.is_end_announced && !planted!("announced-end-forgotten");
                         take(&scratch[..count]);
                         return Ok(Arrived::Bytes(count));
                     }
