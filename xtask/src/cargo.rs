@@ -1,5 +1,6 @@
 //! Calls of cargo that can be run, and printed as a person would type them.
 
+use std::env;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -32,6 +33,15 @@ impl Cargo {
     pub(crate) fn with_variable(mut self, name: &str, value: impl Into<String>) -> Self {
         self.environment.push((name.to_owned(), value.into()));
         self
+    }
+
+    /// Adds compiler flags to those of the environment.
+    pub(crate) fn with_rustflags(self, flags: &str) -> Self {
+        let flags = match env::var("RUSTFLAGS") {
+            Ok(given) if !given.is_empty() => format!("{given} {flags}"),
+            _ => flags.to_owned(),
+        };
+        self.with_variable("RUSTFLAGS", flags)
     }
 
     /// The command line that repeats this call in a POSIX shell.

@@ -9,10 +9,13 @@ use crate::cargo::Cargo;
 use crate::deny::Scope;
 use crate::step::Steps;
 use crate::workspace::Package;
-use crate::{deny, loom, sanitizer, soak, test, tidy, workspace};
+use crate::{deny, fuzz, loom, sanitizer, soak, test, tidy, workspace};
 
 /// Finds every bug that we injected on purpose, within seconds; `soak` uses more.
 const LOOM_PREEMPTIONS_MAX_DEFAULT: &str = "2";
+
+/// For each target.
+const FUZZ_SECONDS: u32 = 60;
 
 pub(crate) fn run() -> Result<()> {
     let root = workspace::root()?;
@@ -63,6 +66,12 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
         steps
             .run("soak", soak::short)
             .context("soak failed; repeat it with `cargo xtask soak --hours 0.025 --debug`")?;
+    }
+    match fuzz::obstacle() {
+        Some(obstacle) => steps.skip("fuzz", obstacle),
+        None => steps
+            .run("fuzz", || fuzz::run(FUZZ_SECONDS, None))
+            .context("fuzz failed; repeat it with `cargo xtask fuzz`")?,
     }
     for call in features_alone(packages) {
         cargo_step(steps, root, "a feature alone", call)?;

@@ -2,8 +2,6 @@
 //!
 //! A package checks its public protocols in `tests/loom.rs`, and private ones in `src/loom_tests.rs`.
 
-use std::env;
-
 use crate::cargo::Cargo;
 use crate::workspace::Package;
 
@@ -17,10 +15,6 @@ const LOCATIONS: &[(&str, &[&str])] = &[
 ///
 /// They use their own target folder, because switching `--cfg loom` on and off rebuilds the workspace.
 pub(crate) fn calls(packages: &[Package], preemptions_max: &str) -> Vec<Cargo> {
-    let flags = match env::var("RUSTFLAGS") {
-        Ok(flags) if !flags.is_empty() => format!("{flags} --cfg loom"),
-        _ => "--cfg loom".to_owned(),
-    };
     let call = |(path, arguments): &(&str, &[&str])| {
         let names: Vec<&str> = packages
             .iter()
@@ -31,7 +25,7 @@ pub(crate) fn calls(packages: &[Package], preemptions_max: &str) -> Vec<Cargo> {
             Cargo::new(["test", "--release", "--target-dir", "target/loom"])
                 .with_arguments(names.iter().flat_map(|name| ["-p", name]))
                 .with_arguments(arguments.iter().copied())
-                .with_variable("RUSTFLAGS", flags.as_str())
+                .with_rustflags("--cfg loom")
                 .with_variable("LOOM_MAX_PREEMPTIONS", preemptions_max)
         })
     };

@@ -1,8 +1,8 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
 //! `test` runs all tests, `ci` everything that the build machine runs. `tidy` checks rules that clippy does not
-//! know. `soak` repeats randomized tests for longer. `peers` compares Freeboard with other runtimes and writes the
-//! tables of docs/measurements.
+//! know. `soak` repeats randomized tests for longer, or runs all servers together for hours. `fuzz` fuzzes the
+//! parsers. `peers` compares Freeboard with other runtimes and writes the tables of docs/measurements.
 
 #![forbid(unsafe_code)]
 // A command-line tool writes to the terminal.
@@ -12,6 +12,7 @@ mod cargo;
 mod ci;
 mod component;
 mod deny;
+mod fuzz;
 mod loom;
 mod peers;
 mod sanitizer;
@@ -46,15 +47,17 @@ struct Arguments {
 enum Command {
     /// Install the programs that tests need, then run every test
     Test,
-    /// Run all checks of the build machine: format, lints, dependencies, tidy, tests, loom, sanitizer, docs
+    /// Run all checks of the build machine: format, lints, dependencies, tidy, tests, soak, fuzz, loom, sanitizer, docs
     Ci,
     /// Check dependency floors, atomics, unsafe code, and sleeping or ignored tests
     Tidy,
     /// Take the screenshots of board and report for the README
     #[command(hide = true)]
     Screenshots(screenshots::Options),
-    /// Repeat loom and property tests with larger limits for a given time
+    /// Repeat randomized tests with larger limits for a given time, or run all servers together
     Soak(soak::Options),
+    /// Fuzz each parser of input from outside
+    Fuzz(fuzz::Options),
     /// Measure the same work on Freeboard and on other runtimes, side by side
     Peers(peers::Options),
 }
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Screenshots(options) => screenshots::run(&options),
         Command::Soak(options) => soak::run(&options),
+        Command::Fuzz(options) => fuzz::run(options.seconds, options.only.as_deref()),
         Command::Peers(options) => peers::run(&options),
     };
     match outcome {

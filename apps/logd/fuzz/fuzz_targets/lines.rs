@@ -1,7 +1,7 @@
 //! Any bytes as what comes on a connection: the last four say how the others are cut.
 //!
 //! ```text
-//! cargo +nightly fuzz run --fuzz-dir apps/logd/fuzz lines -- -max_len=1024
+//! cargo xtask fuzz --only lines
 //! ```
 
 #![no_main]

@@ -6,76 +6,7 @@ use freeboard_logd::{InputConfig, Policy, settings::Settings};
 
 use crate::common::stream_of;
 
-const FULL: &str = r#"
-status = "127.0.0.1:9514"
-unhealthy-after = "500ms"
-connections-max = 100
-idle-time = "1h 30m"
-line-max = "8 KiB"
-summary-interval = "5s"
-repeat-time = "2s"
-
-[source]
-lines = 1000
-bytes = "2 MiB"
-
-[group.normal]
-policy = "sample:10"
-reservoir-batches = 7
-reservoir = "1 MB"
-
-[[tcp]]
-address = "127.0.0.1:1514"
-framing = "octet-counted"
-
-[[udp]]
-address = "127.0.0.1:1514"
-receive-buffer = 4096
-senders-max = 9
-
-[[unix]]
-path = "log"
-mode = 0o600
-
-[[unix-stream]]
-path = "log.stream"
-
-[[http]]
-address = "127.0.0.1:8514"
-body-max = "1 GiB"
-
-[[stream]]
-path = "LOG"
-sync = "interval:100"
-segment = "1 MiB"
-keep = "10 GiB"
-keep-time = "30d"
-
-[[file]]
-path = "app.log"
-rotate = "daily"
-rotate-size = "100 MB"
-gzip = true
-keep-files = 7
-keep = "1 GB"
-sync = true
-time-zone = "UTC"
-spill = { memory = "1 MiB", durable = true, spool = { path = "SPILL", size = "1 GiB", full = "wait" } }
-
-[[stdout]]
-form = "json"
-
-[[relay]]
-url = "http://127.0.0.1:8514"
-
-[[relay]]
-name = "west"
-url = "http://127.0.0.2:8514"
-spool = { path = "WEST" }
-requests-max = 1
-request = "64 KiB"
-timeout = "5s"
-"#;
+const FULL: &str = include_str!("../settings/full.toml");
 
 #[test]
 fn each_setting_of_a_file_is_applied() {

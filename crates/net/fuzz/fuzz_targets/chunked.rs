@@ -1,7 +1,7 @@
 //! Any bytes as a body in chunks, behind a head that is well-formed.
 //!
 //! ```text
-//! cargo +nightly fuzz run --fuzz-dir crates/net/fuzz chunked -- -max_len=4096
+//! cargo xtask fuzz --only chunked
 //! ```
 
 #![no_main]

@@ -1,12 +1,8 @@
 //! Any bytes as what a server answers.
 //!
 //! ```text
-//! mkdir -p crates/redis/fuzz/corpus/replies
-//! cargo +nightly fuzz run --fuzz-dir crates/redis/fuzz replies \
-//!     crates/redis/fuzz/corpus/replies crates/redis/tests/replies -- -max_len=4096
+//! cargo xtask fuzz --only replies
 //! ```
-//!
-//! The first folder takes what is found, the second seeds it with replies of every type.
 
 #![no_main]
 

@@ -6,7 +6,7 @@
 //!   after    ──▶ due timers ──────┘
 //! ```
 //!
-//! Several schedulers and timers may share an executor. A run is the production code: [`Task::run`] with a
+//! Several schedulers and timers may share an executor. A run is the production code: `Task::run` with a
 //! [`RunContext`] and a budget. There are no workers, no monitor and no timer thread. The clock is the virtual one of the
 //! executor's thread (`freeboard_meter::clock`): only the executor moves it, to the next timer or further.
 //!

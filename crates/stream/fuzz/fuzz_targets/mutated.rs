@@ -2,7 +2,7 @@
 //! are read must be records that were written.
 //!
 //! ```text
-//! cargo +nightly fuzz run --fuzz-dir crates/stream/fuzz mutated -- -max_len=129
+//! cargo xtask fuzz --only mutated
 //! ```
 
 #![no_main]

@@ -1,12 +1,8 @@
 //! Any bytes as a stream's segment, with the key of the fixtures and without.
 //!
 //! ```text
-//! mkdir -p crates/stream/fuzz/corpus/segment
-//! cargo +nightly fuzz run --fuzz-dir crates/stream/fuzz segment \
-//!     crates/stream/fuzz/corpus/segment crates/stream/tests/fixtures -- -max_len=65536
+//! cargo xtask fuzz --only segment
 //! ```
-//!
-//! The first folder takes what is found, the second seeds it with segments of every kind.
 
 #![no_main]
 
