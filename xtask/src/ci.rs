@@ -73,6 +73,10 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
             .run("fuzz", || fuzz::run(FUZZ_SECONDS, None))
             .context("fuzz failed; repeat it with `cargo xtask fuzz`")?,
     }
+    let planted = Cargo::new(["test", "-p", "freeboard-worlds"])
+        .with_arguments(["--target-dir", "target/planted"])
+        .with_rustflags("--cfg planted");
+    cargo_step(steps, root, "planted", planted)?;
     for call in features_alone(packages) {
         cargo_step(steps, root, "a feature alone", call)?;
     }

@@ -37,6 +37,8 @@ const LOGD_CLIENTS: u32 = 10_000;
 const ARCHIVE_KILLS: u32 = 100;
 /// Kills of the key-value store under load.
 const KVS_KILLS: u32 = 1_000;
+/// Seeds of each world of the simulator, and of the search for each planted mistake.
+const WORLD_SEEDS: &str = "10000";
 
 /// How long to soak, and how hard.
 #[derive(Args)]
@@ -103,9 +105,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             logd_kills().run(&root)?;
             logd_overload().run(&root)?;
             archive_kills().run(&root)?;
+            worlds(seed).run(&root)?;
         }
-        // loom is deterministic: a second pass would repeat the first.
+        // loom and the planted mistakes are deterministic: a second pass would repeat the first.
         if round == 1 {
+            planted_mistakes().run(&root)?;
             let seconds_max = (limit.as_secs() / LOOM_MODEL_SHARE).to_string();
             for call in &loom {
                 call.clone()
@@ -169,6 +173,31 @@ fn archive_kills() -> Cargo {
         .with_arguments(["-p", "freeboard-lab", "--test", "stream_archive"])
         .with_arguments(["--features", "archive"])
         .with_variable("FREEBOARD_ARCHIVE_KILLS", ARCHIVE_KILLS.to_string())
+}
+
+fn worlds(seed: u64) -> Cargo {
+    // Seeds that `freeboard sim replay` prints short.
+    let first = (seed & 0xffff_ffff).to_string();
+    simulate(["run", "--first", &first])
+}
+
+fn planted_mistakes() -> Cargo {
+    let call = simulate(["planted"]).with_rustflags("--cfg planted");
+    call.with_variable("CARGO_TARGET_DIR", "target/planted")
+}
+
+fn simulate<const N: usize>(command: [&str; N]) -> Cargo {
+    Cargo::new([
+        "run",
+        "--release",
+        "-p",
+        "freeboard-lab",
+        "--features",
+        "sim",
+    ])
+    .with_arguments(["--bin", "freeboard", "--", "sim"])
+    .with_arguments(command)
+    .with_arguments(["--seeds", WORLD_SEEDS])
 }
 
 fn seed() -> Result<u64> {
