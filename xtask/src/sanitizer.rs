@@ -1,6 +1,7 @@
-//! The address sanitizer over the crates that pass memory between threads: uses after free, overruns, leaks.
+//! The address sanitizer over the crates that pass memory between threads: uses after free, overruns, leaks. And the thread
+//! sanitizer over the queues: data races.
 //!
-//! Stable rustc brings the sanitizer's runtime for Linux; `RUSTC_BOOTSTRAP=1` allows its flag.
+//! Stable rustc brings the sanitizers' runtimes for Linux; `RUSTC_BOOTSTRAP=1` allows their flag.
 
 use std::env;
 use std::fs;
@@ -79,18 +80,41 @@ pub(crate) fn detects_leaks(root: &Path, target: &str) -> Result<bool> {
 
 /// The call that tests all [`PACKAGES`], in a target folder of its own.
 pub(crate) fn call(target: &str, detects_leaks: bool) -> Cargo {
-    let flags = match env::var("RUSTFLAGS") {
-        Ok(flags) if !flags.is_empty() => format!("{flags} {FLAGS}"),
-        _ => FLAGS.to_owned(),
-    };
     let options = format!("detect_leaks={}", u8::from(detects_leaks));
     let call = Cargo::new(["test", "--tests", "--target-dir", "target/sanitizer"])
         .with_arguments(["--target", target])
         .with_arguments(PACKAGES.iter().flat_map(|name| ["-p", name]))
         .with_arguments(["--features", "freeboard-sched/sanitizer"])
         .with_variable("RUSTC_BOOTSTRAP", "1")
-        .with_variable("RUSTFLAGS", flags)
+        .with_rustflags(FLAGS)
         .with_variable("ASAN_OPTIONS", options);
+    sized(call)
+}
+
+/// The call that tests freeboard-queue under the thread sanitizer. It builds the standard library, too: without its
+/// instrumentation, the sanitizer would not see how its locks and channels order accesses. The sanitizer does not
+/// know fences, which freeboard-sched and freeboard-actor have.
+///
+/// # Errors
+/// Its sources are not installed.
+pub(crate) fn threads(target: &str) -> Result<Cargo> {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = sysroot.context("rustc cannot be started")?.stdout;
+    let sysroot = String::from_utf8_lossy(&sysroot);
+    let sources = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/Cargo.lock");
+    ensure!(
+        sources.exists(),
+        "the standard library's sources are missing: rustup component add rust-src"
+    );
+    let call = Cargo::new(["test", "-Zbuild-std", "--tests", "--target", target])
+        .with_arguments(["--target-dir", "target/thread"])
+        .with_arguments(["-p", "freeboard-queue"])
+        .with_variable("RUSTC_BOOTSTRAP", "1")
+        .with_rustflags("-Zsanitizer=thread --cfg unpooled");
+    Ok(sized(call))
+}
+
+fn sized(call: Cargo) -> Cargo {
     SIZES
         .iter()
         .fold(call, |call, (name, value)| call.with_variable(name, *value))

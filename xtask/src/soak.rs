@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::cargo::{Cargo, readable};
-use crate::{loom, workspace};
+use crate::{loom, sanitizer, workspace};
 
 /// More than in `ci`. Each further preemption takes about ten times as long.
 const LOOM_PREEMPTIONS_MAX: &str = "5";
@@ -110,6 +110,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         // loom and the planted mistakes are deterministic: a second pass would repeat the first.
         if round == 1 {
             planted_mistakes().run(&root)?;
+            match sanitizer::target().map(sanitizer::threads) {
+                Some(Ok(call)) => call.run(&root)?,
+                Some(Err(reason)) => println!("thread sanitizer: SKIPPED: {reason:#}"),
+                None => println!("thread sanitizer: SKIPPED: for Linux on x86-64 and aarch64"),
+            }
             let seconds_max = (limit.as_secs() / LOOM_MODEL_SHARE).to_string();
             for call in &loom {
                 call.clone()
