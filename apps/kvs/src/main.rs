@@ -6,6 +6,7 @@ use std::{
     io::{self, Write as _},
     net::SocketAddr,
     path::PathBuf,
+    process::ExitCode,
     sync::{Arc, mpsc},
     thread,
     time::Duration,
@@ -45,8 +46,16 @@ struct Arguments {
     segment_bytes: u64,
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    let Err(error) = run(Arguments::parse()) else {
+        return ExitCode::SUCCESS;
+    };
+    // Nobody may read it.
+    let _ = writeln!(io::stderr(), "error: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn run(arguments: Arguments) -> Result<()> {
     let mut options = KvsOptions {
         snapshot_after: arguments.snapshot_after,
         segment_bytes: arguments.segment_bytes,

@@ -44,7 +44,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Serves connections until the future is dropped.
 pub async fn serve(listener: TcpListener, store: Arc<Kvs>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok((mut socket, _)) = listener.accept().await else {
             // There may be too many open files: the connections go on, and some will be closed.
@@ -53,7 +53,7 @@ pub async fn serve(listener: TcpListener, store: Arc<Kvs>) {
         };
         // It fails if the client has gone.
         let _ = socket.set_nodelay(true);
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
             let _ = socket.try_write(b"-ERR max number of clients reached\r\n");
             continue;
         };
@@ -61,7 +61,7 @@ pub async fn serve(listener: TcpListener, store: Arc<Kvs>) {
         tokio::spawn(async move {
             // The client has gone.
             let _ = connection(&mut socket, &store).await;
-            drop(place);
+            drop(permit);
         });
     }
 }

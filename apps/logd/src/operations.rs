@@ -50,7 +50,7 @@ metrics! {
 pub struct Health {
     /// Why it does not; empty if it does.
     pub problems: Vec<String>,
-    /// What an operator should look at soon.
+    /// What an operator should check soon.
     pub warnings: Vec<String>,
 }
 

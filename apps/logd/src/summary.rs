@@ -25,7 +25,7 @@ const NAME: &str = "logd";
 
 const PRIORITY: Priority = Priority::new(Facility::SYSLOG, Severity::Warning);
 
-/// The shortest and the longest time between two looks at the sources.
+/// The shortest and the longest time between two ticks.
 const TICK_MIN: Duration = Duration::from_millis(10);
 const TICK_MAX: Duration = Duration::from_secs(1);
 
@@ -62,12 +62,12 @@ impl Reporter {
         } else {
             summary_interval.min(repeat_time).clamp(TICK_MIN, TICK_MAX)
         };
-        if let Err(error) = cx.wake_after(tick, Self::look) {
+        if let Err(error) = cx.wake_after(tick, Self::tick) {
             tracing::error!("no summaries of shed lines will be written: {error}");
         }
     }
 
-    fn look(&mut self, cx: &mut Context<Self>) {
+    fn tick(&mut self, cx: &mut Context<Self>) {
         let has_more = self.write_repeats();
         if let Some(why) = self.own.server().blocked() {
             self.own.server().unanswered().refuse_all(&why);

@@ -48,7 +48,7 @@ const LISTINGS_MAX: usize = 100;
 /// How long a reader that follows waits for the file at first, if there are only rotated ones.
 const ROTATION: Duration = Duration::from_secs(5);
 
-/// How long a reader that follows waits before it looks for further lines.
+/// How long a reader that follows waits before it reads again.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// A log file, open: it stays what it is if it is renamed, packed or removed.

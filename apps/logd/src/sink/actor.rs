@@ -39,7 +39,7 @@ impl Wake for WakeActor {
 
 /// A sink that waits is called again after this time. What it waits for may have failed meanwhile, such as a disk that is
 /// full now, and then it says so.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_AGAIN: Duration = Duration::from_secs(1);
 
 /// Gives its sink one batch at a time.
 pub(crate) struct SinkActor {
@@ -47,7 +47,7 @@ pub(crate) struct SinkActor {
     current: Option<Arc<Batch>>,
     is_backing_off: bool,
     /// Whether a timer runs that calls a sink again that waits.
-    is_looking: bool,
+    is_poll_due: bool,
     wake: Option<(Arc<WakeActor>, Waker)>,
 }
 
@@ -99,7 +99,7 @@ impl SinkActor {
             driver,
             current: None,
             is_backing_off: false,
-            is_looking: false,
+            is_poll_due: false,
             wake: None,
         };
         Ok(RunningSink {
@@ -122,8 +122,8 @@ impl SinkActor {
         self.run(cx);
     }
 
-    fn look(&mut self, cx: &mut freeboard::Context<Self>) {
-        self.is_looking = false;
+    fn poll_again(&mut self, cx: &mut freeboard::Context<Self>) {
+        self.is_poll_due = false;
         self.run(cx);
     }
 
@@ -135,8 +135,8 @@ impl SinkActor {
             let called = self.driver.call(self.current.as_ref(), waker);
             match called {
                 Called::Pending => {
-                    if !self.is_looking {
-                        self.is_looking = cx.wake_after(LOOK_AGAIN, Self::look).is_ok();
+                    if !self.is_poll_due {
+                        self.is_poll_due = cx.wake_after(POLL_AGAIN, Self::poll_again).is_ok();
                     }
                     break;
                 }

@@ -47,7 +47,7 @@ use super::{
 };
 use crate::record::{BATCH_CONTENT_TYPE, BATCH_SEQUENCE_HEADER, BATCH_STREAM_HEADER};
 
-/// How long a sender without records waits until it looks for new ones.
+/// How long a sender without records waits until it reads again.
 const IDLE: Duration = Duration::from_millis(20);
 
 /// The most requests behind the position, finished or not, for each sender.

@@ -56,7 +56,7 @@ use crate::batch::Batch;
 /// Bytes that are read from the spool at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// How often the thread looks for records that have become durable.
+/// How often the thread checks which records have become durable.
 const POLL: Duration = Duration::from_millis(5);
 
 /// The pause after the spool could not be read.
