@@ -8,7 +8,7 @@
 
 use std::{
     array,
-    hash::{BuildHasher, RandomState},
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
 use bytes::Bytes;
@@ -29,7 +29,8 @@ pub(crate) struct Local {
     entries: Cache<Bytes, Entry, Weight>,
     time_ns: u64,
     removals: [AtomicU64; COUNTS],
-    hasher: RandomState,
+    /// Always the same, so that a seed repeats its run: with a random one, keys share a count only in some runs.
+    hasher: BuildHasherDefault<DefaultHasher>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ impl Local {
             entries: Cache::with_weighter(options.entries_max, bytes, Weight { least }),
             time_ns: nanos(options.time),
             removals: array::from_fn(|_| AtomicU64::new(0)),
-            hasher: RandomState::new(),
+            hasher: BuildHasherDefault::default(),
         }
     }
 
