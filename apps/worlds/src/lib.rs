@@ -58,6 +58,7 @@ pub const ALL: &[StandardWorld] = &[
         about: "processes that share a cache, and change its values",
         test: worlds::cache::run,
     },
+    world("fetcher", "the fetcher between a broker, Redis and slow stores, while nodes crash and links break", worlds::fetcher::run),
 ];
 
 /// The world with this name.

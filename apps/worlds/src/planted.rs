@@ -171,6 +171,7 @@ pub const PLANTED: &[Planted] = &[
         "cache",
         "the local layer keeps a value that its process has invalidated",
     ),
+    planted("unacknowledged-is-lost", "fetcher", "a notification that a dead consumer has not acknowledged is not delivered again"),
 ];
 
 /// Searches the seeds from 0 below `seeds` for one that finds the mistake. Returns the failure.

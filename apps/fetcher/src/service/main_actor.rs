@@ -10,6 +10,7 @@ use bytes::Bytes;
 use freeboard::{
     Actor, Context, Handler, Recipient,
     cache::{CacheError, Found, Lease},
+    flow::random,
     meter::now_ns,
 };
 
@@ -242,7 +243,8 @@ impl Main {
     }
 
     fn put_off_for(&self, delivery: &Delivery) -> Duration {
-        let jitter_ppm = fastrand::u32(0..=1_000_000);
+        // By the time: equal in each run of a simulation's seed.
+        let jitter_ppm = random::below(random::number(now_ns(), 0), 1_000_001) as u32;
         let times = delivery.attempts().saturating_add(delivery.deferrals());
         let backoff = &self.options.backoff;
         Duration::from_nanos(backoff.delay_jittered_ns(times, jitter_ppm))

@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod connections;
+pub(crate) mod fetcher;
 pub(crate) mod kvs;
 pub(crate) mod mailboxes;
 pub(crate) mod redis;

@@ -30,6 +30,7 @@ tests! {
     redis
     streams
     kvs
+    fetcher
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::{
     time::Instant,
 };
 
+use freeboard::platform::planted;
+
 use super::super::{delivery::Message, ledger::Ledger};
 use crate::held::bytes_of;
 
@@ -80,11 +82,19 @@ impl QueuedMessages {
             return;
         };
         let ready_before = self.ready.len();
-        for message in window.unacked.into_values().rev() {
+        let lost = usize::from(planted!("unacknowledged-is-lost"));
+        for message in window.unacked.into_values().rev().skip(lost) {
             self.ready.push_front(message);
         }
         let returned = self.ready.len() - ready_before;
         self.ledger.give_back(returned as u64);
+    }
+
+    /// Removes all consumers, the oldest last: its messages come first.
+    pub(super) fn leave_all(&mut self) {
+        let mut consumers: Vec<_> = self.consumers.keys().copied().collect();
+        consumers.sort_unstable();
+        consumers.into_iter().rev().for_each(|it| self.leave(it));
     }
 
     /// Makes a released message ready again, before all others.

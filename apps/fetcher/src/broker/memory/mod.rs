@@ -85,6 +85,13 @@ impl MemoryBroker {
         self.queue(queue).lock().held_bytes()
     }
 
+    /// All consumers of a queue are gone, as when their process has ended. What they held is delivered again.
+    pub fn disconnect(&self, queue: Queue) {
+        let queue = self.queue(queue);
+        queue.lock().leave_all();
+        queue.changed.notify_all();
+    }
+
     fn queue(&self, queue: Queue) -> &Arc<MemoryQueue> {
         &self.queues[queue.index()]
     }
