@@ -38,27 +38,8 @@ pub const ALL: &[StandardWorld] = &[
     world("redis", "clients of one Redis, and subscriptions", worlds::redis::run),
     world("streams", "a stream's producers, consumer and follower, while its node crashes and its disk fails", worlds::streams::run),
     world("kvs", "a key-value store and its clients, while nodes crash and links break", worlds::kvs::run),
-    StandardWorld {
-        name: "mailboxes",
-        about: "senders, lanes with each policy, a dam, supervision and timers",
-        test: worlds::mailboxes::run,
-    },
-    StandardWorld {
-        name: "connections",
-        about: "TCP connections and datagrams between clients and a server",
-        test: worlds::connections::run,
-    },
-    StandardWorld {
-        name: "redis",
-        about: "clients of one Redis, and subscriptions",
-        test: worlds::redis::run,
-    },
-    StandardWorld {
-        name: "cache",
-        about: "processes that share a cache, and change its values",
-        test: worlds::cache::run,
-    },
     world("fetcher", "the fetcher between a broker, Redis and slow stores, while nodes crash and links break", worlds::fetcher::run),
+    world("cache", "processes that share a cache, and change its values", worlds::cache::run),
 ];
 
 /// The world with this name.

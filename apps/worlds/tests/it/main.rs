@@ -31,6 +31,7 @@ tests! {
     streams
     kvs
     fetcher
+    cache
 }
 
 #[test]
@@ -39,11 +40,6 @@ fn each_world_has_a_test() {
     let has_test = |name: &str| text.lines().any(|line| line.trim() == name);
     let without = freeboard_worlds::ALL.iter().find(|it| !has_test(it.name));
     assert!(without.is_none(), "{without:?}");
-}
-
-#[test]
-fn cache() {
-    run("cache");
 }
 
 #[test]
