@@ -3,7 +3,7 @@
 use std::{fmt, future::Future, sync::Arc};
 
 use bytes::Bytes;
-use freeboard_actor::{SpawnOptions, System};
+use freeboard_actor::{SpawnOptions, Supervision, System};
 use freeboard_flow::{LaneConfig, Overload};
 use freeboard_redis::Redis;
 use parking_lot::Mutex;
@@ -75,8 +75,12 @@ impl Cache {
             options,
         });
         let lane = LaneConfig::bounded(NOTIFICATIONS_MAX).overload(Overload::Reject);
-        let watch = Watch::new(Arc::downgrade(&inner));
-        let watch = system.spawn_once(SpawnOptions::new().lane(lane), watch)?;
+        let watched = Arc::downgrade(&inner);
+        // A cache without it would neither end waits nor hear of invalidations.
+        let options = SpawnOptions::new()
+            .lane(lane)
+            .supervision(Supervision::restart());
+        let watch = system.spawn_with(options, move || Watch::new(watched.clone()))?;
         let subscription = redis.subscribe(channel, watch.recipient())?;
         *inner.subscription.lock() = Some(subscription);
         Ok(Self { inner })

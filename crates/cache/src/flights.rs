@@ -99,9 +99,10 @@ impl Flights {
         }
     }
 
-    /// Sets the actor's waker, once.
-    pub(crate) fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+    /// The actor starts, or starts again: opens it. The first waker stays, because a restart keeps the actor.
+    pub(crate) fn open(&self, waker: impl Fn() + Send + Sync + 'static) {
         let _ = self.waker.set(Box::new(waker));
+        self.with(|state| state.is_closed = false);
     }
 
     /// Wakes the actor.

@@ -56,7 +56,7 @@ impl Watch {
 impl Actor for Watch {
     fn started(&mut self, cx: &mut Context<Self>) {
         if let Some(inner) = self.inner.upgrade() {
-            inner.flights.set_waker(cx.waker_fn(Self::run));
+            inner.flights.open(cx.waker_fn(Self::run));
         }
         self.run(cx);
     }

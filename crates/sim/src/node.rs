@@ -417,6 +417,7 @@ impl Nodes {
 
     /// Ends pauses, partitions and full disks, and starts nodes that are down.
     pub(crate) fn repair(self: &Arc<Self>) {
+        testing::clear_faults();
         let count = self.lock().len();
         let link = self.network.settings().link;
         for index in 0..count {

@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Ends all faults: pauses, partitions, full and slow disks and slow links are over, nodes that are down start, and planned
+    /// Ends all faults: pauses, partitions, full and slow disks, slow links and faults of actors are over, nodes that are down start, and planned
     /// faults do not begin any more. Connections that broke stay broken. Returns when all nodes have started.
     pub fn end_faults(&self) {
         self.run.faults_are_over.set(true);

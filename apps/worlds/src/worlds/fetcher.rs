@@ -153,6 +153,7 @@ pub(crate) fn run(world: &mut World) {
         slow_links: 6.0,
         slow_actors: 4.0,
         late_wakeups: 6.0,
+        panics: 20.0,
         ..FaultRates::default()
     };
     world.inject(rates, RUN_TIME);

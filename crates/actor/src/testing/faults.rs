@@ -83,6 +83,14 @@ pub fn inject_into_any(
     Some(core.type_name())
 }
 
+/// Ends all faults of the calling thread's test systems, but full lanes.
+pub fn clear_faults() {
+    if let Some(kit) = active() {
+        kit.faults.borrow_mut().0.clear();
+        kit.executor().end_delays();
+    }
+}
+
 /// Injects faults into one actor; made by [`TestSystem::faults`](super::TestSystem::faults). They last as long as the
 /// system, also across restarts of the actor.
 pub struct Faults<'a> {

@@ -1,9 +1,13 @@
 //! What holds for each actor between two steps.
 
 use freeboard_flow::ShedReason;
+use freeboard_queue::Barrier;
 use freeboard_sched::Phase;
 
-use crate::core::{Core, state_name};
+use crate::{
+    core::{Core, state_name},
+    mailbox::MailboxLane,
+};
 
 /// Reasons of messages that no lane had accepted.
 pub(super) const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
@@ -22,7 +26,9 @@ pub(super) const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
 /// - accepted = handled + shed + queued; slots that refused messages left count as queued.
 pub(super) fn violation(core: &Core) -> Option<String> {
     let phase = core.state.phase();
-    if phase == Phase::Idle && core.mailbox.depth() > 0 {
+    // Messages of a paused lane wait for its end.
+    let is_due = |lane: &MailboxLane| lane.depth() > 0 && !lane.is_raised(Barrier::Pause);
+    if phase == Phase::Idle && core.mailbox.lanes().any(is_due) {
         return Some("a wake-up was lost: it is idle and has messages".to_owned());
     }
     let executor = core.system.scheduler.executor();

@@ -85,7 +85,7 @@ use crate::{
 };
 
 pub(crate) use faults::before_handler;
-pub use faults::{Faults, inject_into_any};
+pub use faults::{Faults, clear_faults, inject_into_any};
 pub(crate) use kit::Kit;
 use kit::{Active, active};
 pub use probe::{PROBE_TIMEOUT, Probe, ProbeActor};

@@ -361,6 +361,11 @@ impl Executor {
         }
     }
 
+    /// No wake-up is late from now on.
+    pub fn end_delays(&self) {
+        self.lock().delays.clear();
+    }
+
     /// Whether a task that is scheduled is among those that can run, or wait for the end of a delay or a pause. If not, it
     /// was lost.
     pub fn has_task(&self, task: Task) -> bool {
