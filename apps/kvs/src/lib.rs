@@ -20,8 +20,6 @@
 
 #![forbid(unsafe_code)]
 
-#[doc(hidden)]
-pub mod linearizability;
 mod partition;
 mod record;
 mod server;

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod linearizability;
 mod planted;
 mod record;
 mod worlds;

@@ -12,7 +12,7 @@ use std::{
 
 use freeboard::flow::random;
 use freeboard::redis::protocol::Value;
-use freeboard_kvs::linearizability::{Action, OPERATIONS_MAX, Operation, is_linearizable};
+use freeboard_worlds::linearizability::{Action, OPERATIONS_MAX, Operation, is_linearizable};
 
 use crate::client::{Client, Server, text};
 

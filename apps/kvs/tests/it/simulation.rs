@@ -16,10 +16,8 @@ use freeboard::{
     stream::storage::simulated::{SimulatedDisk, SimulatedSettings},
     testing::{TestSystem, each_seed},
 };
-use freeboard_kvs::{
-    Kvs, KvsOptions, Reply,
-    linearizability::{Action, Operation, is_linearizable},
-};
+use freeboard_kvs::{Kvs, KvsOptions, Reply};
+use freeboard_worlds::linearizability::{Action, Operation, is_linearizable};
 
 /// In different ranges.
 const KEYS: [&str; 2] = ["apple", "zebra"];

@@ -24,12 +24,12 @@ use freeboard::{
     sim::{FaultRates, Machine, Random, World},
     stream::{OpenError, ReadError, SnapshotError, storage::simulated::SimulatedSettings},
 };
-use freeboard_kvs::{
-    Kvs, KvsError, KvsOptions, Reply,
-    linearizability::{Action, Operation, is_linearizable},
-};
+use freeboard_kvs::{Kvs, KvsError, KvsOptions, Reply};
 
-use crate::record::{Mistakes, Record};
+use crate::{
+    linearizability::{Action, Operation, is_linearizable},
+    record::{Mistakes, Record},
+};
 
 const RUN_TIME: Duration = Duration::from_secs(4);
 

@@ -1,14 +1,23 @@
 //! Some seeds of each world, and the planted mistakes.
 
-use freeboard::sim::{World, each_seed};
+use std::io::{self, Write as _};
+
+use freeboard::sim::{Simulation, World, each_seed};
 use freeboard_worlds::{PLANTED, find, named};
 
 /// Seeds of each world in continuous integration.
 const SEEDS: u64 = 300;
 
+/// Seeds of each world that run twice, to see that the traces are equal.
+const SEEDS_TWICE: u64 = 10;
+
 fn run(name: &str) {
     let world = named(name).expect("it exists");
     each_seed(0..SEEDS, |it: &mut World| (world.test)(it));
+    for seed in 0..SEEDS_TWICE {
+        let run = || Simulation::seed(seed).with_trace().run(world.test);
+        assert!(run() == run(), "two runs of seed {seed} differ");
+    }
 }
 
 /// A test for each world, so that they run side by side.
@@ -42,6 +51,7 @@ fn each_world_has_a_test() {
     assert!(without.is_none(), "{without:?}");
 }
 
+/// With `--nocapture` it writes the table of docs/measurements/simulation.md.
 #[test]
 fn each_planted_mistake_is_found() {
     if !cfg!(planted) {
@@ -49,6 +59,10 @@ fn each_planted_mistake_is_found() {
     }
     for mistake in PLANTED {
         let found = find(mistake, 10_000);
-        assert!(found.is_some(), "{} is not found", mistake.name);
+        let seed = found
+            .unwrap_or_else(|| panic!("{} is not found", mistake.name))
+            .seed;
+        let (name, world, about) = (mistake.name, mistake.world, mistake.about);
+        writeln!(io::stdout(), "| {name} | {world} | {about} | {seed} |").expect("a reader");
     }
 }
