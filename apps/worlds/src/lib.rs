@@ -41,6 +41,7 @@ pub const ALL: &[StandardWorld] = &[
     world("kvs", "a key-value store and its clients, while nodes crash and links break", worlds::kvs::run),
     world("fetcher", "the fetcher between a broker, Redis and slow stores, while nodes crash and links break", worlds::fetcher::run),
     world("cache", "processes that share a cache, and change its values", worlds::cache::run),
+    world("logd", "a log server's clients over HTTP and TCP, while it crashes and its disk fails", worlds::logd::run),
 ];
 
 /// The world with this name.

@@ -61,6 +61,7 @@ pub const PLANTED: &[Planted] = &[
     planted("old-value-for-late-callers", "cache", "a value that was not stored serves callers that came during its fetch"),
     planted("local-value-not-removed", "cache", "the local layer keeps a value that its process has invalidated"),
     planted("unacknowledged-is-lost", "fetcher", "a notification that a dead consumer has not acknowledged is not delivered again"),
+    planted("answered-before-durable", "logd", "a request is answered when its lines are appended, before they are durable"),
 ];
 
 /// Searches the seeds from 0 below `seeds` for one that finds the mistake. Returns the failure.

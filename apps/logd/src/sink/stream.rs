@@ -20,7 +20,7 @@ use std::{
 
 use freeboard::{
     meter::now_ns,
-    platform::sync::Mutex,
+    platform::{planted, sync::Mutex},
     stream::{
         AppendError, CloseError, OpenError, StreamOptions, StreamWriter, Ticket, storage::Storage,
     },
@@ -160,6 +160,9 @@ struct Pending {
 impl Pending {
     /// Whether all lines are durable; `None` if it is not known yet.
     fn is_durable(&self) -> Option<bool> {
+        if planted!("answered-before-durable") {
+            return Some(true);
+        }
         let Ok(last) = self.last.as_ref().unwrap_or(&self.first).try_get()? else {
             return Some(false);
         };

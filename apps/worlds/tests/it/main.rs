@@ -41,6 +41,7 @@ tests! {
     kvs
     fetcher
     cache
+    logd
 }
 
 #[test]

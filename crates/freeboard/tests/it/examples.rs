@@ -58,6 +58,9 @@ mod resize_group;
 mod scatter_gather;
 #[path = "../../examples/shed_by_age.rs"]
 mod shed_by_age;
+#[cfg(feature = "sim")]
+#[path = "../../examples/simulated_bank.rs"]
+mod simulated_bank;
 #[path = "../../examples/stash.rs"]
 mod stash;
 #[path = "../../examples/state_machine.rs"]
