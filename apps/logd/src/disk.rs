@@ -16,7 +16,7 @@ use crate::sink::lock;
 /// How often free space is read.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
-/// An older reading says nothing: the mount hangs, or the directory is gone.
+/// An older reading says nothing: the mount hangs, or the directory was removed.
 const READING_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// The size of a segment that is not set, in bytes.

@@ -286,7 +286,7 @@ impl Server {
         let mut kept: Vec<(OpenInput, Option<Prepared>)> = Vec::new();
         let (mut new, mut restarts) = (Vec::new(), Vec::new());
         for wanted in config.inputs.iter().cloned() {
-            // Several may have port 0: each is found once. A socket whose file is gone is bound again.
+            // Several may have port 0: each is found once. A socket whose file was removed is bound again.
             let is_same =
                 |(it, input): &OpenInput| it.conflicts_with(&wanted) && !input.has_lost_its_file();
             let found = current.iter().position(is_same);

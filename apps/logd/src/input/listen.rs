@@ -161,7 +161,7 @@ pub struct Input {
 /// The file of a Unix socket as it was when it was bound.
 struct SocketFile {
     path: PathBuf,
-    /// Device and inode; `None`: it is gone.
+    /// Device and inode; `None` if it was removed.
     identity: Option<(u64, u64)>,
 }
 

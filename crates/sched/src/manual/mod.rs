@@ -370,10 +370,11 @@ impl Executor {
     /// was lost.
     pub fn has_task(&self, task: Task) -> bool {
         let state = self.lock();
-        let is_it = |it: &Runnable| matches!(&it.ready, Ready::Task(ready) if ready.task == task);
-        state.ready.iter().any(is_it)
+        let is_it = |it: &ReadyTask| it.task == task;
+        let is_ready = |it: &Runnable| matches!(&it.ready, Ready::Task(ready) if is_it(ready));
+        state.ready.iter().any(is_ready)
             || state.nodes.holds(is_it)
-            || state.timers.has_wakeup(|it| it.task == task)
+            || state.timers.has_wakeup(is_it)
     }
 
     /// Calls `function` in a step of its own at `due_ns` of the virtual clock: for packets of a simulated network, and what

@@ -10,7 +10,7 @@ use std::{
 
 use freeboard_meter::clock;
 
-use super::{Executor, Ready, Runnable, timers::Due};
+use super::{Executor, Ready, ReadyTask, Runnable, timers::Due};
 
 /// A part of a simulation. A program that is started again after a kill is another node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,12 +72,15 @@ impl Nodes {
         }
     }
 
-    /// Whether a paused node holds one that is wanted.
-    pub(super) fn holds(&self, is_wanted: impl Fn(&Runnable) -> bool) -> bool {
-        let held = self.paused.values();
-        let mut due = held.clone().flat_map(|held| &held.due);
-        held.flat_map(|held| &held.runnable).any(is_wanted)
-            || due.any(|(_, due)| matches!(due, Due::Wakeup(_)))
+    /// Whether a paused node holds a task that is wanted, or its delayed wake-up.
+    pub(super) fn holds(&self, is_wanted: impl Fn(&ReadyTask) -> bool) -> bool {
+        let is_runnable =
+            |it: &Runnable| matches!(&it.ready, Ready::Task(ready) if is_wanted(ready));
+        self.paused.values().any(|held| {
+            let mut due = held.due.iter();
+            held.runnable.iter().any(is_runnable)
+                || due.any(|(_, due)| matches!(due, Due::Wakeup(ready) if is_wanted(ready)))
+        })
     }
 
     /// Takes what paused nodes hold, if it is wanted.

@@ -85,7 +85,7 @@ impl MemoryBroker {
         self.queue(queue).lock().held_bytes()
     }
 
-    /// All consumers of a queue are gone, as when their process has ended. What they held is delivered again.
+    /// All consumers of a queue have ended, as when their process is killed. What they held is delivered again.
     pub fn disconnect(&self, queue: Queue) {
         let queue = self.queue(queue);
         queue.lock().leave_all();
