@@ -26,6 +26,7 @@ mod server;
 
 use std::{
     io::{self, BufReader},
+    ops::Bound,
     path::Path,
     sync::{
         Arc, Weak,
@@ -50,9 +51,8 @@ use freeboard::{
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-pub(crate) use partition::{Command, Condition};
-use partition::{Dump, Partition, Request};
-pub use partition::{RANGE_BYTES_MAX, Reply};
+pub use partition::{Command, Condition, RANGE_BYTES_MAX, Reply};
+use partition::{Partition, Request};
 pub use record::ENTRY_BYTES_MAX;
 use record::Map;
 pub use server::{CONNECTIONS_MAX, PIPELINE_MAX, RANGE_MAX, serve};
@@ -61,7 +61,7 @@ pub use server::{CONNECTIONS_MAX, PIPELINE_MAX, RANGE_MAX, serve};
 pub const PARTITIONS_MAX: usize = 32;
 
 /// The entries of a snapshot that a partition hands over at once.
-const DUMP_ENTRIES: usize = 4_096;
+const PAGE_ENTRIES: usize = 4_096;
 
 /// How often it is checked whether a snapshot is due.
 const SNAPSHOT_CHECK: Duration = Duration::from_millis(50);
@@ -91,7 +91,7 @@ impl Default for KvsOptions {
     }
 }
 
-/// Why a store could not be opened or closed.
+/// Why a store could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum KvsError {
@@ -116,9 +116,6 @@ pub enum KvsError {
     /// The actors or the thread of snapshots cannot be started.
     #[error("cannot start: {0}")]
     Start(String),
-    /// The stream cannot be closed.
-    #[error(transparent)]
-    Close(#[from] CloseError),
 }
 
 /// What a store found when it was opened.
@@ -232,57 +229,22 @@ impl Kvs {
         )
     }
 
-    pub(crate) fn partition_of(&self, key: &[u8]) -> usize {
+    fn partition_of(&self, key: &[u8]) -> usize {
         self.splits.partition_point(|split| *split <= key)
     }
 
-    pub(crate) fn partitions(&self) -> usize {
-        self.partitions.len()
-    }
-
-    /// The value of a key: [`Reply::Value`] or [`Reply::Null`]. `None` if the store's actors have terminated.
-    pub async fn get(&self, key: Bytes) -> Option<Reply> {
-        let partition = self.partition_of(&key);
-        let reply = self.request(partition, Command::Get(key)).await;
-        reply.await.ok()
-    }
-
-    /// Sets the value of a key: [`Reply::Ok`] when that is durable. `None` if the store's actors have terminated; whether it
-    /// was set is not known then, or after [`Reply::Error`].
-    pub async fn put(&self, key: Bytes, value: Bytes) -> Option<Reply> {
-        let partition = self.partition_of(&key);
-        let command = Command::Put(key, value, Condition::Always);
-        self.request(partition, command).await.await.ok()
-    }
-
-    /// Removes a key: [`Reply::Integer`] with 1 when that is durable, with 0 if it had no value. `None` as for
-    /// [`put`](Self::put).
-    pub async fn delete(&self, key: Bytes) -> Option<Reply> {
-        let partition = self.partition_of(&key);
-        let reply = self.request(partition, Command::Delete(key)).await;
-        reply.await.ok()
-    }
-
-    /// Sends a request to a partition. The reply comes when what it says is durable; none comes if the partition has
-    /// terminated.
-    pub(crate) async fn request(
-        &self,
-        partition: usize,
-        command: Command,
-    ) -> oneshot::Receiver<Reply> {
-        let (sender, receiver) = oneshot::channel();
-        let _ = self.partitions[partition]
-            .send(Request(command, sender))
-            .await;
-        receiver
+    /// Sends a command about one key. The reply comes when what it says is durable; none comes if the store's actors have
+    /// terminated, and whether the key was changed is not known then.
+    pub async fn request(&self, key: &[u8], command: Command) -> oneshot::Receiver<Reply> {
+        request(&self.partitions[self.partition_of(key)], command).await
     }
 
     /// Terminates the actors after their requests, and closes the stream.
     ///
     /// # Errors
     ///
-    /// [`KvsError::Close`]
-    pub fn close(self) -> Result<(), KvsError> {
+    /// If the stream cannot be closed.
+    pub fn close(self) -> Result<(), CloseError> {
         drop(self.is_open);
         self.snapshots.thread().unpark();
         // A panic of it changes nothing.
@@ -293,9 +255,14 @@ impl Kvs {
             partition.stop_gracefully();
             partition.join();
         }
-        self.stream.close()?;
-        Ok(())
+        self.stream.close().map(drop)
     }
+}
+
+async fn request(partition: &ActorRef<Partition>, command: Command) -> oneshot::Receiver<Reply> {
+    let (sender, receiver) = oneshot::channel();
+    let _ = partition.send(Request(command, sender)).await;
+    receiver
 }
 
 /// Reads the newest snapshot, and the records after it.
@@ -366,19 +333,19 @@ impl Snapshots {
     fn write(&self, sequence: u64) -> Result<(), SnapshotError> {
         let unneeded = self.stream.write_snapshot(sequence, |writer| {
             for partition in &self.partitions {
-                let mut after = None;
+                let mut from = Bound::Unbounded;
                 loop {
-                    let page = partition.ask(Dump {
-                        after: after.take(),
-                        entries_max: DUMP_ENTRIES,
-                    });
-                    let page = page.wait().map_err(io::Error::other)?;
-                    for (key, value) in &page {
+                    let page = Command::Range(from, Bound::Unbounded, PAGE_ENTRIES);
+                    let page = thread::block_on(async { request(partition, page).await.await });
+                    let Ok(Reply::Values(page)) = page else {
+                        return Err(io::Error::other("the partition does not answer"));
+                    };
+                    let Some([key, _]) = page.as_chunks().0.last() else {
+                        break;
+                    };
+                    from = Bound::Excluded(key.clone());
+                    for [key, value] in page.as_chunks().0 {
                         record::write_entry(writer, key, value)?;
-                    }
-                    match page.last() {
-                        Some((key, _)) if page.len() == DUMP_ENTRIES => after = Some(key.clone()),
-                        _ => break,
                     }
                 }
             }

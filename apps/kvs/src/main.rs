@@ -6,7 +6,6 @@ use std::{
     io::{self, Write as _},
     net::SocketAddr,
     path::PathBuf,
-    process::ExitCode,
     sync::{Arc, mpsc},
     thread,
     time::Duration,
@@ -46,16 +45,8 @@ struct Arguments {
     segment_bytes: u64,
 }
 
-fn main() -> ExitCode {
-    let Err(error) = run(Arguments::parse()) else {
-        return ExitCode::SUCCESS;
-    };
-    // Nobody may read it.
-    let _ = writeln!(io::stderr(), "error: {error:#}");
-    ExitCode::FAILURE
-}
-
-fn run(arguments: Arguments) -> Result<()> {
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
     let mut options = KvsOptions {
         snapshot_after: arguments.snapshot_after,
         segment_bytes: arguments.segment_bytes,

@@ -28,7 +28,8 @@ pub const RANGE_BYTES_MAX: usize = 16 << 20;
 
 /// The condition of a change.
 #[derive(Clone, Debug)]
-pub(crate) enum Condition {
+pub enum Condition {
+    /// It is always met.
     Always,
     /// The key has no value.
     Missing,
@@ -36,14 +37,18 @@ pub(crate) enum Condition {
     Equals(Bytes),
 }
 
-/// A request for the keys of one range.
+/// A command for the keys of one range.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub enum Command {
+    /// The value of a key: [`Reply::Value`] or [`Reply::Null`].
     Get(Bytes),
+    /// Sets the value of a key: [`Reply::Ok`], or [`Reply::Null`] if the condition does not hold.
     Put(Bytes, Bytes, Condition),
+    /// Removes a key: [`Reply::Integer`] with 1, or with 0 if it had no value.
     Delete(Bytes),
-    /// The keys from one on, up to and without another, at most so many.
+    /// [`Reply::Values`] of the keys from one on, up to another, at most so many.
     Range(Bound<Bytes>, Bound<Bytes>, usize),
+    /// [`Reply::Integer`] with the number of keys.
     Count,
 }
 
@@ -60,18 +65,12 @@ pub enum Reply {
     Value(Bytes),
     /// Keys and values, in turn.
     Values(Vec<Bytes>),
-    /// Why it was not done.
+    /// Why it was not done; after an error of the disk it may have been done.
     Error(String),
 }
 
 /// A request, and who waits for the reply.
 pub(crate) struct Request(pub(crate) Command, pub(crate) oneshot::Sender<Reply>);
-
-/// A page of the entries after a key, for a snapshot.
-pub(crate) struct Dump {
-    pub(crate) after: Option<Bytes>,
-    pub(crate) entries_max: usize,
-}
 
 /// A reply that waits for the one before it, and for its record.
 struct Waiting {
@@ -212,17 +211,6 @@ impl Handler<Request> for Partition {
         if is_first {
             self.reply();
         }
-    }
-}
-
-impl Handler<Dump> for Partition {
-    type Reply = Vec<(Bytes, Bytes)>;
-
-    fn handle(&mut self, dump: Dump, _cx: &mut Context<Self>) -> Vec<(Bytes, Bytes)> {
-        let from = dump.after.map_or(Bound::Unbounded, Bound::Excluded);
-        let entries = self.map.range((from, Bound::Unbounded));
-        let entries = entries.map(|(key, value)| (key.clone(), value.clone()));
-        entries.take(dump.entries_max).collect()
     }
 }
 

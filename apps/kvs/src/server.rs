@@ -16,7 +16,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{Command, Condition, ENTRY_BYTES_MAX, Kvs, RANGE_BYTES_MAX, Reply};
+use crate::{Command, Condition, ENTRY_BYTES_MAX, Kvs, RANGE_BYTES_MAX, Reply, request};
 
 /// The most connections at once; further ones get an error.
 pub const CONNECTIONS_MAX: usize = 1_024;
@@ -161,8 +161,8 @@ async fn send(socket: &mut TcpStream, output: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// Begins a request. The order of requests to one partition is that of the calls.
-async fn dispatch(store: &Kvs, request: Value) -> Pending {
-    let Value::Array(parts) = request else {
+async fn dispatch(store: &Kvs, wanted: Value) -> Pending {
+    let Value::Array(parts) = wanted else {
         return Pending::error("ERR Protocol error: expected an array");
     };
     let mut words = Vec::with_capacity(parts.len());
@@ -177,11 +177,14 @@ async fn dispatch(store: &Kvs, request: Value) -> Pending {
     let begin = async |commands: Vec<(usize, Command)>| {
         let mut replies = Vec::with_capacity(commands.len());
         for (partition, command) in commands {
-            replies.push(store.request(partition, command).await);
+            replies.push(request(&store.partitions[partition], command).await);
         }
         Pending::Replies(replies)
     };
-    let on = |key: &Bytes, command| (store.partition_of(key), command);
+    let on = |key: &Bytes, command| vec![(store.partition_of(key), command)];
+    let put = |key: &Bytes, value: &Bytes, condition| {
+        on(key, Command::Put(key.clone(), value.clone(), condition))
+    };
     match (name.as_str(), &words[words.len().min(1)..]) {
         ("PING", []) => Pending::Ready(Reply::Value("PONG".into())),
         ("PING" | "ECHO", [text]) => Pending::Ready(Reply::Value(text.clone())),
@@ -192,21 +195,23 @@ async fn dispatch(store: &Kvs, request: Value) -> Pending {
         ("SELECT", [index]) if index == "0" => Pending::Ready(Reply::Ok),
         ("SELECT", _) => Pending::error("ERR there is only database 0"),
         ("INFO", _) => Pending::Ready(Reply::Value(store.info().into())),
-        ("GET", [key]) => begin(vec![on(key, Command::Get(key.clone()))]).await,
-        ("SET", [key, value, options @ ..]) => match condition(options) {
-            Some(condition) => {
-                let put = Command::Put(key.clone(), value.clone(), condition);
-                begin(vec![on(key, put)]).await
-            }
-            None => Pending::error("ERR syntax error"),
-        },
+        ("GET", [key]) => begin(on(key, Command::Get(key.clone()))).await,
+        // The conditions are those of Redis 8.4.
+        ("SET", [key, value]) => begin(put(key, value, Condition::Always)).await,
+        ("SET", [key, value, nx]) if nx.eq_ignore_ascii_case(b"NX") => {
+            begin(put(key, value, Condition::Missing)).await
+        }
+        ("SET", [key, value, ifeq, old]) if ifeq.eq_ignore_ascii_case(b"IFEQ") => {
+            begin(put(key, value, Condition::Equals(old.clone()))).await
+        }
+        ("SET", [_, _, ..]) => Pending::error("ERR syntax error"),
         ("DEL", keys @ [_, ..]) => {
             let delete = |key: &Bytes| on(key, Command::Delete(key.clone()));
-            begin(keys.iter().map(delete).collect()).await
+            begin(keys.iter().flat_map(delete).collect()).await
         }
         ("DBSIZE", []) => {
-            let count = |partition| (partition, Command::Count);
-            begin((0..store.partitions()).map(count).collect()).await
+            let partitions = 0..store.partitions.len();
+            begin(partitions.map(|it| (it, Command::Count)).collect()).await
         }
         ("RANGE", [from, to, limit]) => Pending::Ready(range(store, from, to, limit).await),
         ("GET" | "SET" | "DEL" | "DBSIZE" | "RANGE" | "ECHO", _) => Pending::error(format!(
@@ -214,18 +219,6 @@ async fn dispatch(store: &Kvs, request: Value) -> Pending {
             name.to_ascii_lowercase()
         )),
         _ => Pending::error(format!("ERR unknown command '{name}'")),
-    }
-}
-
-/// The condition that the options of `SET` name, as Redis 8.4 does: `NX`, or `IFEQ` and a value.
-fn condition(options: &[Bytes]) -> Option<Condition> {
-    match options {
-        [] => Some(Condition::Always),
-        [option] if option.eq_ignore_ascii_case(b"NX") => Some(Condition::Missing),
-        [option, old] if option.eq_ignore_ascii_case(b"IFEQ") => {
-            Some(Condition::Equals(old.clone()))
-        }
-        _ => None,
     }
 }
 
@@ -243,7 +236,7 @@ async fn range(store: &Kvs, from: &Bytes, to: &Bytes, limit: &[u8]) -> Reply {
         _ => (store.partition_of(from), Bound::Included(from.clone())),
     };
     let (last, upper) = match &to[..] {
-        b"+" => (store.partitions() - 1, Bound::Unbounded),
+        b"+" => (store.partitions.len() - 1, Bound::Unbounded),
         _ => (store.partition_of(to), Bound::Excluded(to.clone())),
     };
     if lower != Bound::Unbounded && upper != Bound::Unbounded && from >= to {
@@ -252,7 +245,7 @@ async fn range(store: &Kvs, from: &Bytes, to: &Bytes, limit: &[u8]) -> Reply {
     let mut values = Vec::new();
     for partition in first..=last {
         let command = Command::Range(lower.clone(), upper.clone(), limit - values.len() / 2);
-        let reply = store.request(partition, command).await;
+        let reply = request(&store.partitions[partition], command).await;
         match Pending::Replies(vec![reply]).wait().await {
             Reply::Values(mut more) => values.append(&mut more),
             other => return other,

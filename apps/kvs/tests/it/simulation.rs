@@ -16,7 +16,7 @@ use freeboard::{
     stream::storage::simulated::{SimulatedDisk, SimulatedSettings},
     testing::{TestSystem, each_seed},
 };
-use freeboard_kvs::{Kvs, KvsOptions, Reply};
+use freeboard_kvs::{Command, Condition, Kvs, KvsOptions, Reply};
 use freeboard_worlds::linearizability::{Action, Operation, is_linearizable};
 
 /// In different ranges.
@@ -45,15 +45,19 @@ impl History {
     /// Makes a call. Whether there was a reply.
     fn call(&self, store: &Kvs, key: usize, put: Option<u32>) -> bool {
         let (called, name) = (self.tick(), Bytes::from(KEYS[key]));
-        let (action, is_done) = match put {
+        let command = match put {
             Some(value) => {
                 let text = Bytes::from(value.to_string());
-                let reply = thread::block_on(store.put(name, text));
-                (Action::Put(value), reply == Some(Reply::Ok))
+                Command::Put(name.clone(), text, Condition::Always)
             }
-            None => match thread::block_on(store.get(name)) {
-                Some(Reply::Null) => (Action::Get(None), true),
-                Some(Reply::Value(text)) => {
+            None => Command::Get(name.clone()),
+        };
+        let reply = thread::block_on(async { store.request(&name, command).await.await });
+        let (action, is_done) = match put {
+            Some(value) => (Action::Put(value), reply == Ok(Reply::Ok)),
+            None => match reply {
+                Ok(Reply::Null) => (Action::Get(None), true),
+                Ok(Reply::Value(text)) => {
                     let text = String::from_utf8(text.to_vec()).expect("a number");
                     (Action::Get(Some(text.parse().expect("a number"))), true)
                 }

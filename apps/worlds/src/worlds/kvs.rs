@@ -24,7 +24,7 @@ use freeboard::{
     sim::{FaultRates, Machine, Random, World},
     stream::{OpenError, ReadError, SnapshotError, storage::simulated::SimulatedSettings},
 };
-use freeboard_kvs::{Kvs, KvsError, KvsOptions, Reply};
+use freeboard_kvs::{Command, Condition, Kvs, KvsError, KvsOptions, Reply};
 
 use crate::{
     linearizability::{Action, Operation, is_linearizable},
@@ -116,17 +116,20 @@ async fn serve(store: Arc<Kvs>, line: String) -> String {
     let words: Vec<_> = words
         .map(|word| Bytes::copy_from_slice(word.as_bytes()))
         .collect();
-    let reply = match &words[..] {
-        [what, key] if what == "get" => store.get(key.clone()).await,
-        [what, key, value] if what == "put" => store.put(key.clone(), value.clone()).await,
-        [what, key] if what == "delete" => store.delete(key.clone()).await,
-        _ => None,
+    let (key, command) = match &words[..] {
+        [what, key] if what == "get" => (key, Command::Get(key.clone())),
+        [what, key, value] if what == "put" => {
+            let put = Command::Put(key.clone(), value.clone(), Condition::Always);
+            (key, put)
+        }
+        [what, key] if what == "delete" => (key, Command::Delete(key.clone())),
+        _ => return "error\n".to_owned(),
     };
-    match reply {
-        Some(Reply::Ok) => "ok\n".to_owned(),
-        Some(Reply::Null) => "none\n".to_owned(),
-        Some(Reply::Integer(number)) => format!("{number}\n"),
-        Some(Reply::Value(value)) => format!("={}\n", String::from_utf8_lossy(&value)),
+    match store.request(key, command).await.await {
+        Ok(Reply::Ok) => "ok\n".to_owned(),
+        Ok(Reply::Null) => "none\n".to_owned(),
+        Ok(Reply::Integer(number)) => format!("{number}\n"),
+        Ok(Reply::Value(value)) => format!("={}\n", String::from_utf8_lossy(&value)),
         _ => "error\n".to_owned(),
     }
 }
