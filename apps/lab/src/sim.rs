@@ -3,21 +3,21 @@
 use std::{
     io::{IsTerminal, Write},
     path::PathBuf,
-    process::ExitCode,
+    process::{Command, ExitCode, Stdio},
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use freeboard::sim::{Failure, Reduction, Report, Simulation};
+use freeboard::sim::{Failure, Reduction, Simulation};
 use freeboard_worlds::{ALL, PLANTED, Planted, StandardWorld, find, named};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{console::Console, interrupt::Interrupt, table::table, usage::Usage};
 
@@ -126,21 +126,36 @@ fn world(name: &str) -> Result<&'static StandardWorld> {
     })?)
 }
 
+/// The most seeds of one world that this process runs; a process of its own runs each such part of more seeds. A node that is
+/// killed runs no destructors, so its memory is leaked: up to 1 MB for each seed.
+const PROCESS_SEEDS: u64 = 250;
+
 /// The seeds of one world.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 struct Outcome {
-    world: &'static str,
+    world: String,
     seeds: u64,
     steps: u64,
     virtual_seconds: f64,
     /// Of all threads together.
     seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<FailureText>,
 }
 
+impl Outcome {
+    fn add(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.steps += other.steps;
+        self.virtual_seconds += other.virtual_seconds;
+        self.seconds += other.seconds;
+        let failures = self.failure.take().into_iter().chain(other.failure);
+        self.failure = failures.min_by_key(|it| it.seed);
+    }
+}
+
 /// The first seed that failed, made as small as it can be.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct FailureText {
     seed: u64,
     text: String,
@@ -152,47 +167,79 @@ struct Seeds<'a> {
     world: &'static StandardWorld,
     next: AtomicU64,
     last: u64,
-    is_over: AtomicBool,
-    outcome: Mutex<Outcome>,
-    failure: Mutex<Option<Box<Failure>>>,
+    /// Seeds that a thread takes at once.
+    part: u64,
+    outcome: Mutex<Result<Outcome>>,
     bar: &'a ProgressBar,
     interrupt: &'a Interrupt,
 }
 
 impl Seeds<'_> {
     fn work(&self) {
-        // Ordering: Relaxed, each thread gets its own seeds, and the scope joins the threads.
-        while !self.is_over.load(Ordering::Relaxed) && !self.interrupt.has_come() {
-            let seed = self.next.fetch_add(1, Ordering::Relaxed);
-            if seed >= self.last {
+        while !self.interrupt.has_come() {
+            // Ordering: Relaxed, each thread gets its own seeds, and the scope joins the threads.
+            let first = self.next.fetch_add(self.part, Ordering::Relaxed);
+            if first >= self.last {
                 break;
             }
-            let begin = Instant::now();
-            let ran = Simulation::seed(seed).try_run(self.world.test);
-            self.note(begin.elapsed(), ran);
-            self.bar.inc(1);
+            let count = self.part.min(self.last - first);
+            let ran = match self.part {
+                1 => Ok(run_seed(self.world, first)),
+                _ => run_process(self.world, first, count),
+            };
+            // An interrupt ends the processes too.
+            if !self.interrupt.has_come() && self.note(ran) {
+                break;
+            }
+            self.bar.inc(count);
         }
     }
 
-    fn note(&self, took: Duration, ran: Result<Report, Box<Failure>>) {
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.seeds += 1;
-        outcome.seconds += took.as_secs_f64();
-        let report = match ran {
-            Ok(report) => report,
-            Err(failure) => {
-                self.is_over.store(true, Ordering::Relaxed);
-                let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-                let report = failure.report.clone();
-                if first.as_ref().is_none_or(|it| it.seed > failure.seed) {
-                    *first = Some(failure);
-                }
-                report
-            }
-        };
-        outcome.steps += report.steps;
-        outcome.virtual_seconds += report.time.as_secs_f64();
+    /// Whether something has failed.
+    fn note(&self, ran: Result<Outcome>) -> bool {
+        let mut all = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        match (all.as_mut(), ran) {
+            (Ok(all), Ok(ran)) => all.add(ran),
+            (Ok(_), Err(error)) => *all = Err(error),
+            (Err(_), _) => {}
+        }
+        all.as_ref().map_or(true, |all| all.failure.is_some())
     }
+}
+
+fn run_seed(world: &StandardWorld, seed: u64) -> Outcome {
+    let begin = Instant::now();
+    let ran = Simulation::seed(seed).try_run(world.test);
+    let seconds = begin.elapsed().as_secs_f64();
+    let (report, failure) = match ran {
+        Ok(report) => (report, None),
+        Err(failure) => (failure.report.clone(), Some(smaller(world, *failure))),
+    };
+    Outcome {
+        world: world.name.to_owned(),
+        seeds: 1,
+        steps: report.steps,
+        virtual_seconds: report.time.as_secs_f64(),
+        seconds,
+        failure,
+    }
+}
+
+fn run_process(world: &StandardWorld, first: u64, count: u64) -> Result<Outcome> {
+    let program = std::env::current_exe().context("this program's path is not known")?;
+    let ran = Command::new(program)
+        .args(["sim", "run", world.name, "--jobs", "1", "--json"])
+        .args(["--first", &first.to_string(), "--seeds", &count.to_string()])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start a process for seeds")?;
+    let outcomes: Vec<Outcome> = serde_json::from_slice(&ran.stdout).with_context(|| {
+        format!(
+            "the process of {}, seeds {first} and {count} further ones, ended with {}",
+            world.name, ran.status
+        )
+    })?;
+    outcomes.into_iter().next().context("no outcome")
 }
 
 fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<ExitCode> {
@@ -214,9 +261,12 @@ fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             world,
             next: AtomicU64::new(args.first),
             last: args.first.saturating_add(args.seeds),
-            is_over: AtomicBool::new(false),
-            outcome: Mutex::default(),
-            failure: Mutex::default(),
+            part: if args.seeds > PROCESS_SEEDS {
+                PROCESS_SEEDS
+            } else {
+                1
+            },
+            outcome: Mutex::new(Ok(Outcome::default())),
             bar: &bar,
             interrupt,
         };
@@ -232,13 +282,8 @@ fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         let mut outcome = seeds
             .outcome
             .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        outcome.world = world.name;
-        let failure = seeds
-            .failure
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        outcome.failure = failure.map(|failure| smaller(world, *failure));
+            .unwrap_or_else(PoisonError::into_inner)?;
+        outcome.world = world.name.to_owned();
         outcomes.push(outcome);
     }
     let has_failed = outcomes.iter().any(|outcome| outcome.failure.is_some());
@@ -288,7 +333,7 @@ fn print_outcomes(console: &Console, outcomes: &[Outcome]) {
     for it in outcomes {
         let failed = it.failure.as_ref();
         rows.push(vec![
-            it.world.to_owned(),
+            it.world.clone(),
             it.seeds.to_string(),
             it.steps.to_string(),
             format!("{:.0} s", it.virtual_seconds),
