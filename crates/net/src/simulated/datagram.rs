@@ -118,7 +118,7 @@ impl State {
         };
         let settings = self.link_settings(here, there);
         if self.random.is_one_of(settings.datagram_loss_ppm) {
-            self.note_datagram(&datagram, "lost");
+            self.note_datagram(&datagram, ": lost");
             return Ok(());
         }
         let copies = 1 + usize::from(self.random.is_one_of(settings.datagram_copy_ppm));
