@@ -1,9 +1,7 @@
 //! Some seeds of each world, and the planted mistakes.
 
-use std::io::{self, Write as _};
-
 use freeboard::sim::{Simulation, World, each_seed};
-use freeboard_worlds::{PLANTED, find, named};
+use freeboard_worlds::named;
 
 /// Seeds of each world in continuous integration.
 const SEEDS: u64 = 300;
@@ -53,13 +51,13 @@ fn each_world_has_a_test() {
 }
 
 /// With `--nocapture` it writes the table of docs/measurements/simulation.md.
+#[cfg(planted)]
 #[test]
 fn each_planted_mistake_is_found() {
-    if !cfg!(planted) {
-        return;
-    }
-    for mistake in PLANTED {
-        let found = find(mistake, 10_000);
+    use std::io::{self, Write as _};
+
+    for mistake in freeboard_worlds::PLANTED {
+        let found = freeboard_worlds::find(mistake, 10_000);
         let seed = found
             .unwrap_or_else(|| panic!("{} is not found", mistake.name))
             .seed;
