@@ -106,6 +106,7 @@ impl Drop for Active {
             let executor = self.kit.executor();
             let is_over = || !executor.has_threads();
             catch_panic::call(|| executor.block(NO_DEADLINE_NS, is_over));
+            catch_panic::call(|| executor.end());
         }
         ACTIVE.set(None);
     }

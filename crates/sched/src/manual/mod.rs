@@ -391,6 +391,25 @@ impl Executor {
         self.lock().insert_due(due_ns, self.node, due);
     }
 
+    /// Nothing runs any more: drops what could, and the trace. A system of a killed node is leaked, and with it this
+    /// executor; the rest of it must not be.
+    pub fn end(&self) {
+        let held = {
+            let mut state = self.lock();
+            let state = &mut *state;
+            (
+                mem::take(&mut state.ready),
+                mem::take(&mut state.timers),
+                mem::take(&mut state.threads),
+                mem::take(&mut state.trace),
+                mem::take(&mut state.task_keys),
+                state.on_step.take(),
+            )
+        };
+        // Outside of the lock: destructors may call the executor.
+        drop(held);
+    }
+
     /// The run has failed for good: this call and each later step panics with `text`. A handler's panic would be caught.
     pub fn fail(&self, text: String) -> ! {
         self.lock().failure.get_or_insert_with(|| text.clone());
