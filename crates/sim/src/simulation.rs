@@ -337,15 +337,29 @@ pub fn each_seed(seeds: Range<u64>, test: impl Fn(&mut World)) {
             continue;
         };
         let small = simulation.minimise(*failure, &test);
-        let thread = std::thread::current();
-        let name = thread.name().unwrap_or("<test>");
-        let left_out = small.reduction.to_string();
-        let space = if left_out.is_empty() { "" } else { " " };
         panic!(
-            "{small}\nto repeat this run:\n  {RUN_VARIABLE}='seed={seed}{space}{left_out}' cargo test {name} -- --nocapture\nadd until={} to the variable to see the mailboxes at a step, and trace=FILE for all steps",
+            "{small}\nto repeat this run:\n  {}\nadd until={} to the variable to see the mailboxes at a step, and trace=FILE for all steps",
+            command(&small),
             small.report.steps
         );
     }
+}
+
+/// Repeats a run of the present test.
+fn command(failure: &Failure) -> String {
+    let Failure {
+        seed, reduction, ..
+    } = failure;
+    let left_out = reduction.to_string();
+    let space = if left_out.is_empty() { "" } else { " " };
+    // Cargo tells the test its package.
+    let package =
+        env::var("CARGO_PKG_NAME").map_or_else(|_| String::new(), |it| format!(" -p {it}"));
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<test>");
+    format!(
+        "{RUN_VARIABLE}='seed={seed}{space}{left_out}' cargo test{package} {name} -- --exact --nocapture"
+    )
 }
 
 #[expect(clippy::print_stderr, reason = "the user asked for it by a variable")]

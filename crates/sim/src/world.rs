@@ -1,6 +1,7 @@
 //! The world of a run: nodes, network, time, faults, and what must hold.
 
 use std::{
+    cell::RefCell,
     fmt,
     ops::{Deref, RangeInclusive},
     rc::Rc,
@@ -29,6 +30,8 @@ pub struct World {
     network: Network,
     pub(crate) nodes: Arc<Nodes>,
     run: Rc<Run>,
+    /// Draws faults, also of a second plan.
+    faults: RefCell<Random>,
 }
 
 impl Deref for World {
@@ -69,6 +72,7 @@ impl World {
             network,
             nodes,
             run,
+            faults: RefCell::new(Random::new(seed, "faults")),
         }
     }
 
@@ -139,8 +143,7 @@ impl World {
     pub fn inject(&self, rates: FaultRates, within: Duration) {
         let names = self.nodes.names();
         let all: Vec<_> = (0..names.len()).collect();
-        let mut random = self.random("faults");
-        for (at, fault) in rates.plan(&all, within, &mut random) {
+        for (at, fault) in rates.plan(&all, within, &mut self.faults.borrow_mut()) {
             let number = {
                 let mut planned = self.run.faults.borrow_mut();
                 planned.push(format!("{at:?}: {}", Named(&fault, &names)));
@@ -160,8 +163,9 @@ impl World {
         }
     }
 
-    /// Ends all faults: pauses, partitions, full and slow disks, slow links and faults of actors are over, nodes that are down start, and planned
-    /// faults do not begin any more. Connections that broke stay broken. Returns when all nodes have started.
+    /// Ends all faults: pauses, partitions, full and slow disks, slow links, skews and faults of actors are over, nodes that
+    /// are down start, and planned faults do not begin any more. Connections that broke stay broken. Returns when all nodes
+    /// have started.
     pub fn end_faults(&self) {
         self.run.faults_are_over.set(true);
         self.nodes.repair();
