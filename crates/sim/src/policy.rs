@@ -3,11 +3,17 @@
 //! - *Uniform*: each with the same chance.
 //! - *PCT* (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010): each task
 //!   and thread has a random priority, and the highest one runs. At `changes` random steps the running one gets the lowest
-//!   priority. A bug that needs `d` ordering constraints among `n` tasks is found by a run of `k` steps with a probability
-//!   of at least 1 / (n * k^(d-1)), for `changes` = d - 1.
+//!   priority. A bug that needs `d` ordering constraints among `n` tasks is found by a run of up to `k` steps with a
+//!   probability of at least 1 / (n * k^(d-1)), for `changes` = d - 1 among `k` steps. The length of a run is not known
+//!   before, so the seed draws `k`: a power of 2 from 256 to 16,384.
 //! - *Starve one*: one task runs only when nothing else can, or when it has waited for [`STARVED_STEPS_MAX`] steps.
+//!
+//! Steps without a choice do not count.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 
 use freeboard_sched::manual::{Candidates, Choose};
 
@@ -16,8 +22,8 @@ use crate::random::Random;
 /// Steps for which a starved task waits at most.
 pub const STARVED_STEPS_MAX: u64 = 500;
 
-/// The steps among which PCT chooses its changes.
-const PCT_STEPS: usize = 20_000;
+/// The powers of 2 from which PCT draws the number of steps among which it chooses its changes.
+const PCT_STEPS_LOG2: RangeInclusive<usize> = 8..=14;
 
 /// Steps in a row that a task of PCT has. Then it gets the lowest priority, because it may wait for another one in a loop.
 const PCT_ROW_MAX: usize = 200;
@@ -87,8 +93,9 @@ struct Pct {
 
 impl Pct {
     fn new(mut random: Random, changes: usize) -> Self {
+        let steps = 1 << random.within(PCT_STEPS_LOG2);
         Self {
-            changes: (0..changes).map(|_| random.below(PCT_STEPS)).collect(),
+            changes: (0..changes).map(|_| random.below(steps)).collect(),
             random,
             step: 0,
             priorities: BTreeMap::new(),
@@ -149,12 +156,18 @@ impl StarveOne {
             self.left = self.random.within(1_000..=5_000);
         }
         self.left = self.left.saturating_sub(1);
-        if self.starved != Some(candidates.key(chosen)) {
+        let mut runnable = (0..candidates.len()).take_while(|it| !candidates.is_event(*it));
+        let starved = runnable.find(|it| Some(candidates.key(*it)) == self.starved);
+        let Some(starved) = starved else {
+            self.waited = 0;
             return chosen;
-        }
+        };
         self.waited += 1;
         if self.waited > STARVED_STEPS_MAX {
             self.waited = 0;
+            return starved;
+        }
+        if chosen != starved {
             return chosen;
         }
         // Any other one.

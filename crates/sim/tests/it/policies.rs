@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use freeboard_platform::thread;
-use freeboard_sim::{Policy, Simulation};
+use freeboard_sim::{Policy, STARVED_STEPS_MAX, Simulation};
 
 /// Counts the seeds in which a thread with many steps ends before one with a single step.
 fn overtaken(policy: Policy) -> usize {
@@ -34,4 +34,41 @@ fn priorities_find_what_even_chances_do_not() {
     assert!((150..250).contains(&by_priority), "{by_priority} of 400");
     let by_seed = overtaken(Policy::BySeed);
     assert!((30..150).contains(&by_seed), "{by_seed} of 400");
+}
+
+/// The most steps in a row that one of two threads has while both are there, in any of some seeds.
+fn longest_row(policy: Policy) -> usize {
+    let of_seed = |seed: u64| {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        Simulation::seed(seed).policy(policy).run(|world| {
+            for number in 0..2 {
+                let order = order.clone();
+                let work = move || {
+                    for _ in 0..3_000 {
+                        order.lock().expect("no panic").push(number);
+                        thread::yield_now();
+                    }
+                };
+                drop(
+                    thread::Builder::new()
+                        .spawn(work)
+                        .expect("a simulated thread"),
+                );
+            }
+            world.run_until_idle();
+        });
+        let order = order.lock().expect("no panic");
+        let ends = [0, 1].map(|number| order.iter().rposition(|it| *it == number));
+        let both = &order[..=ends.into_iter().min().flatten().expect("steps")];
+        both.chunk_by(|a, b| a == b).map(<[i32]>::len).max()
+    };
+    (0..20).filter_map(of_seed).max().expect("a row")
+}
+
+#[test]
+fn a_starved_task_waits_for_the_others_and_runs_at_last() {
+    assert!(longest_row(Policy::Uniform) < 50);
+    let most = STARVED_STEPS_MAX as usize;
+    let longest = longest_row(Policy::StarveOne);
+    assert!((most..most + 50).contains(&longest), "{longest}");
 }
