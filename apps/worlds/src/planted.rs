@@ -30,6 +30,7 @@ pub const PLANTED: &[Planted] = &[
     planted("cancelled-timer-fires", "mailboxes", "a timer is not cancelled, but is said to be"),
     planted("credit-given-twice", "mailboxes", "a handled message gives a dam two credits back"),
     planted("outbox-out-of-order", "mailboxes", "a waiting message goes behind the later ones of its sender"),
+    planted("circle-not-found", "services", "an ask that closes a circle of asks waits"),
     planted("deadline-ignored", "services", "an ask is handled behind its deadline"),
     planted("key-changes-member", "services", "of 16 messages one goes to another member than its key's"),
     planted("subscriber-missed", "services", "a message is counted as delivered to a subscriber, but is not"),

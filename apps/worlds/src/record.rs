@@ -68,6 +68,11 @@ impl Sequences {
         Ok(())
     }
 
+    /// The last number of a sender on a way; 0 if none came.
+    pub(crate) fn last(&self, sender: usize, way: usize) -> u64 {
+        self.last.get(&(sender, way)).copied().unwrap_or_default()
+    }
+
     /// Numbers of a way that were passed over.
     pub(crate) fn missed(&self, way: usize) -> u64 {
         self.missed.get(&way).copied().unwrap_or_default()

@@ -1,9 +1,9 @@
 //! Clients ask a server with deadlines, tell a group and a topic, and change accounts of a directory, while actors fail
 //! and wake late.
 //!
-//! It holds: each ask has one outcome, and a reply belongs to its ask; nothing is handled behind its deadline; a key of
-//! a group stays with its member, in order; a subscriber misses nothing but what a panic had in hand; of a key of the
-//! directory one activation lives at a time, and nothing that it was told is lost.
+//! It holds: each ask has one outcome, also in a circle, and a reply belongs to its ask; nothing is handled behind its
+//! deadline; a key of a group stays with its member, in order; a subscriber misses nothing but what a panic had in hand; of
+//! a key of the directory one activation lives at a time, and nothing that it was told is lost.
 
 use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 
@@ -35,7 +35,11 @@ struct Seen {
     group: Record<(Sequences, BTreeMap<usize, usize>)>,
     /// Messages of the topic, a way for each subscriber.
     topic: Record<Sequences>,
+    /// The last number that each client has published.
+    published: Record<BTreeMap<usize, u64>>,
     accounts: Record<Accounts>,
+    /// Clients greet each other.
+    clients: Record<Vec<ActorRef<Client>>>,
 }
 
 #[derive(Default)]
@@ -212,6 +216,8 @@ struct Client {
 #[derive(Clone)]
 struct Round;
 
+struct Hello;
+
 impl Actor for Client {
     fn started(&mut self, cx: &mut Context<Self>) {
         self.timer = Some(cx.every(self.period, Round).expect("a timer"));
@@ -242,11 +248,15 @@ impl Handler<Round> for Client {
                 number: self.news,
             });
         }
+        self.seen.published.lock().insert(self.id, self.news);
         if self.round.is_multiple_of(3) {
             self.directory.passivate(&key);
         }
         if self.directory.tell(&key, Deposit).is_ok() {
             *self.seen.accounts.lock().told.entry(key).or_default() += 1;
+        }
+        if self.round.is_multiple_of(4) {
+            self.greet();
         }
         self.seen.asks.lock().entry(self.id).or_default().0 += 1;
         let outcome = self
@@ -261,6 +271,25 @@ impl Handler<Round> for Client {
             let text = format!("the answer to {number} is {found}");
             self.seen.mistakes.note(text);
         }
+    }
+}
+
+impl Handler<Hello> for Client {
+    type Reply = ();
+
+    fn handle(&mut self, _: Hello, _: &mut Context<Self>) {}
+}
+
+impl Client {
+    /// Asks the next client, which may ask this one at the same time. There is no timeout: one of them gets an error.
+    fn greet(&self) {
+        let other = {
+            let clients = self.seen.clients.lock();
+            clients[(self.id + 1) % clients.len()].clone()
+        };
+        self.seen.asks.lock().entry(self.id).or_default().0 += 1;
+        let _ = other.ask(Hello).wait();
+        self.seen.asks.lock().entry(self.id).or_default().1 += 1;
     }
 }
 
@@ -316,7 +345,7 @@ pub(crate) fn run(world: &mut World) {
             directory.expect("valid options"),
         );
         for id in 0..clients {
-            system.spawn(Client {
+            let client = system.spawn(Client {
                 id,
                 seen: seen.clone(),
                 server: server.clone(),
@@ -329,6 +358,7 @@ pub(crate) fn run(world: &mut World) {
                 timer: None,
                 news: 0,
             });
+            seen.clients.lock().push(client);
         }
         (subscribers, topic)
     });
@@ -358,6 +388,13 @@ pub(crate) fn run(world: &mut World) {
     for subscriber in 0..subscribers.len() {
         let missed = seen.topic.lock().missed(subscriber);
         assert_eq!(missed, 0, "messages that subscriber {subscriber} missed");
+        for (client, published) in &*seen.published.lock() {
+            let last = seen.topic.lock().last(*client, subscriber);
+            assert_eq!(
+                last, *published,
+                "of client {client} for subscriber {subscriber}"
+            );
+        }
     }
     let accounts = seen.accounts.lock();
     assert!(accounts.living.is_empty(), "idle accounts are passivated");

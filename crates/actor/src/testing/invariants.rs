@@ -7,6 +7,7 @@ use freeboard_sched::Phase;
 use crate::{
     core::{Core, state_name},
     mailbox::MailboxLane,
+    wait_graph,
 };
 
 /// Reasons of messages that no lane had accepted.
@@ -22,6 +23,7 @@ pub(super) const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
 /// What is wrong with the actor. It handles no message now, but a handler of it may be suspended.
 ///
 /// - An idle actor has no messages, and one that is scheduled is among those that can run: if not, a wake-up was lost.
+/// - It does not wait in a circle of asks.
 /// - No lane holds more than its bound.
 /// - accepted = handled + shed + queued; slots that refused messages left count as queued.
 pub(super) fn violation(core: &Core) -> Option<String> {
@@ -34,6 +36,9 @@ pub(super) fn violation(core: &Core) -> Option<String> {
     let executor = core.system.scheduler.executor();
     if phase == Phase::Queued && executor.is_some_and(|it| !it.has_task(core.task())) {
         return Some("a wake-up was lost: it is scheduled, but never runs".to_owned());
+    }
+    if wait_graph::is_in_circle(core) {
+        return Some("it waits in a circle of asks, whose replies never come".to_owned());
     }
     if !matches!(phase, Phase::Idle | Phase::Queued) {
         return None;
