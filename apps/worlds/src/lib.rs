@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod client;
 pub mod linearizability;
 mod planted;
 mod record;

@@ -15,10 +15,8 @@ use std::{collections::BTreeMap, num::NonZeroU16, sync::Arc, time::Duration};
 use freeboard::{
     cache::{Cache, CacheOptions},
     flow::Backoff,
-    net::proxy::{Proxy, ProxyOptions},
     platform::thread,
     redis::{Redis, RedisOptions},
-    redis_embedded::{EmbeddedOptions, Password, RedisEmbedded},
     sim::{FaultRates, Machine, World},
 };
 use freeboard_fetcher::{
@@ -28,6 +26,7 @@ use freeboard_fetcher::{
     store::{Directory, MemoryDirectory, MockStore},
 };
 
+use super::redis::{PORT, start_server};
 use crate::record::{Mistakes, Record};
 
 const RUN_TIME: Duration = Duration::from_secs(4);
@@ -38,8 +37,6 @@ const SETTLE_TIME: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 
 const USERS: usize = 5;
-
-const REDIS_PORT: u16 = 6_379;
 
 fn notification(id: u64, user: usize) -> Notification {
     Notification {
@@ -65,21 +62,6 @@ fn options() -> FetcherOptions {
     }
 }
 
-/// Starts Redis. The server binds to localhost, so a proxy is in front of it.
-fn start_redis(machine: &Machine, seed: u64) -> Arc<(RedisEmbedded, Proxy)> {
-    let options = EmbeddedOptions {
-        seed: Some(seed),
-        password: Password::None,
-        ..EmbeddedOptions::default()
-    };
-    let server = RedisEmbedded::start(&machine.system, &machine.poller, options);
-    let server = server.expect("a port");
-    let (public, proxy) = (machine.host.at(REDIS_PORT), ProxyOptions::default());
-    let to = server.address();
-    let proxy = Proxy::bind(&machine.system, &machine.poller, public, to, proxy);
-    Arc::new((server, proxy.expect("a port")))
-}
-
 /// Starts the fetcher, once Redis answers.
 fn start_fetcher(
     machine: &Machine,
@@ -94,7 +76,7 @@ fn start_fetcher(
     let seed = Some(seed + machine.starts);
     let options_of_redis = RedisOptions {
         host: redis,
-        port: REDIS_PORT,
+        port: PORT,
         seed,
         ..RedisOptions::default()
     };
@@ -121,8 +103,8 @@ pub(crate) fn run(world: &mut World) {
     let mistakes = Mistakes::watched(world);
     let notifications = world.size("notifications", 1..=30) as u64;
     let mut random = world.random("fetcher");
-    let (of_redis, of_fetcher) = (random.number(), random.number() >> 1);
-    let redis = world.node("redis", move |machine| start_redis(machine, of_redis));
+    let of_fetcher = random.number() >> 1;
+    let redis = world.node("redis", start_server);
 
     let broker = Arc::new(MemoryBroker::default());
     let directory = Arc::new(MemoryDirectory::default());

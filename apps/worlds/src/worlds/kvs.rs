@@ -12,12 +12,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use freeboard::{
     ActorId,
-    net::{
-        poller::Poller,
-        tcp::{
-            Connection, ConnectionEvent, ConnectionOptions, Event, Listener, ListenerOptions,
-            ReadCredit, Write,
-        },
+    net::tcp::{
+        Connection, ConnectionEvent, ConnectionOptions, Event, Listener, ListenerOptions,
+        ReadCredit, Write,
     },
     platform::thread,
     prelude::*,
@@ -27,6 +24,7 @@ use freeboard::{
 use freeboard_kvs::{Command, Condition, Kvs, KvsError, KvsOptions, Reply};
 
 use crate::{
+    client::{Client, PATIENCE, Requests},
     linearizability::{Action, Operation, is_linearizable},
     record::{Mistakes, Record},
 };
@@ -36,10 +34,7 @@ const RUN_TIME: Duration = Duration::from_secs(4);
 /// The store is looked at so often; it is started again if a write has failed.
 const WATCH_PERIOD: Duration = Duration::from_millis(200);
 
-/// A client gives a reply up after this time.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The pause before a call that failed is tried again.
+/// The pause before an attempt to open that failed is repeated.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// In different ranges.
@@ -191,132 +186,55 @@ impl Handler<Served> for Front {
     }
 }
 
-/// Calls one operation after the other, over a connection that it makes again.
-struct Client {
-    poller: Poller,
-    store: std::net::SocketAddr,
+/// The operations of a client.
+struct Operations {
     history: Record<History>,
     mistakes: Mistakes,
-    random: Random,
-    connection: Option<ActorRef<Connection>>,
     lines: Lines,
+    /// What waits for its reply.
     call: Option<Call>,
-    /// Counts operations, so that the time-out of an earlier one is known.
-    calls: u64,
 }
 
-#[derive(Clone)]
-struct Connect;
-struct Next;
-struct GiveUp(u64);
+impl Requests for Operations {
+    fn has_more(&self) -> bool {
+        self.history.lock().left > 0
+    }
 
-impl Client {
-    fn disconnect(&mut self, cx: &mut Context<Self>) {
-        if let Some(connection) = self.connection.take() {
-            connection.stop();
-        }
-        self.call = None;
+    fn begin(&mut self) {
         self.lines = Lines::default();
-        cx.send_after(5 * PAUSE, Connect).expect("a timer");
+        self.call = None;
     }
-}
 
-impl Actor for Client {
-    fn started(&mut self, cx: &mut Context<Self>) {
-        cx.send_after(PAUSE, Connect).expect("a timer");
-    }
-}
-
-impl Handler<Connect> for Client {
-    type Reply = ();
-
-    fn handle(&mut self, _: Connect, cx: &mut Context<Self>) {
-        if self.connection.is_some() || self.history.lock().left == 0 {
-            return;
-        }
-        let (options, owner) = (ConnectionOptions::default(), cx.actor_ref().recipient());
-        let connected = Connection::connect(&cx.system(), &self.poller, self.store, options, owner);
-        self.connection = connected.ok();
-        let patience = GiveUp(self.calls);
-        cx.send_after(PATIENCE, patience).expect("a timer");
-    }
-}
-
-impl Handler<GiveUp> for Client {
-    type Reply = ();
-
-    fn handle(&mut self, GiveUp(calls): GiveUp, cx: &mut Context<Self>) {
-        if calls == self.calls {
-            self.disconnect(cx);
-        }
-    }
-}
-
-impl Handler<Next> for Client {
-    type Reply = ();
-
-    fn handle(&mut self, _: Next, cx: &mut Context<Self>) {
-        let Some(connection) = self.connection.as_ref().filter(|_| self.call.is_none()) else {
-            return;
-        };
-        let key = self.random.below(KEYS.len());
-        let (call, line) = {
-            let mut history = self.history.lock();
-            if history.left == 0 {
-                return;
+    fn next(&mut self, random: &mut Random) -> Option<(String, bool)> {
+        let mut history = self.history.lock();
+        history.left = history.left.checked_sub(1)?;
+        let key = random.below(KEYS.len());
+        let name = KEYS[key];
+        let (action, line) = match random.below(5) {
+            0 | 1 => (Action::Get(None), format!("get {name}\n")),
+            2 => (Action::Delete(None), format!("delete {name}\n")),
+            _ => {
+                history.last_value += 1;
+                let value = history.last_value;
+                (Action::Put(value), format!("put {name} {value}\n"))
             }
-            history.left -= 1;
-            let name = KEYS[key];
-            let (action, line) = match self.random.below(5) {
-                0 | 1 => (Action::Get(None), format!("get {name}\n")),
-                2 => (Action::Delete(None), format!("delete {name}\n")),
-                _ => {
-                    history.last_value += 1;
-                    let value = history.last_value;
-                    (Action::Put(value), format!("put {name} {value}\n"))
-                }
+        };
+        self.call = Some(history.call(key, action));
+        Some((line, true))
+    }
+
+    fn received(&mut self, bytes: &[u8]) -> bool {
+        let replies = self.lines.add(bytes);
+        for reply in &replies {
+            let replied = match self.call.take() {
+                Some(call) => self.history.lock().replied(call, reply),
+                None => Err(format!("`{reply}` came, and nothing was asked")),
             };
-            (history.call(key, action), line)
-        };
-        self.call = Some(call);
-        self.calls += 1;
-        let told = connection.try_tell(Write(line.into()));
-        cx.send_after(PATIENCE, GiveUp(self.calls))
-            .expect("a timer");
-        if told.is_err() {
-            self.disconnect(cx);
-        }
-    }
-}
-
-impl Handler<ConnectionEvent> for Client {
-    type Reply = ();
-
-    fn handle(&mut self, event: ConnectionEvent, cx: &mut Context<Self>) {
-        let ConnectionEvent { connection, event } = event;
-        if self.connection.as_ref().map(ActorRef::id) != Some(connection.id()) {
-            return;
-        }
-        match event {
-            Event::Opened(_) => _ = cx.actor_ref().tell(Next),
-            Event::Received(bytes) => {
-                _ = connection.try_tell_lane(Connection::CONTROL_LANE, ReadCredit(1));
-                for reply in self.lines.add(&bytes) {
-                    let replied = match self.call.take() {
-                        Some(call) => self.history.lock().replied(call, &reply),
-                        None => Err(format!("`{reply}` came, and nothing was asked")),
-                    };
-                    if let Err(text) = replied {
-                        self.mistakes.note(text);
-                    }
-                    self.calls += 1;
-                    let pause = self.random.time(Duration::from_millis(200));
-                    cx.send_after(pause, Next).expect("a timer");
-                }
+            if let Err(text) = replied {
+                self.mistakes.note(text);
             }
-            Event::Ended | Event::Closed(_) => self.disconnect(cx),
-            _ => {}
         }
+        !replies.is_empty()
     }
 }
 
@@ -382,17 +300,15 @@ pub(crate) fn run(world: &mut World) {
         let (history, mistakes) = (history.clone(), mistakes.clone());
         world.node(&format!("clients {number}"), move |machine| {
             for client in (number..clients).step_by(2) {
-                machine.system.spawn(Client {
-                    poller: machine.poller.clone(),
-                    store: address,
+                let operations = Operations {
                     history: history.clone(),
                     mistakes: mistakes.clone(),
-                    random: Random::new(seed + machine.starts, &client.to_string()),
-                    connection: None,
                     lines: Lines::default(),
                     call: None,
-                    calls: 0,
-                });
+                };
+                let random = Random::new(seed.wrapping_add(machine.starts), &client.to_string());
+                let client = Client::new(&machine.poller, address, random, operations);
+                machine.system.spawn(client);
             }
         });
     }

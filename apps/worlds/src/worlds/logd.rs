@@ -5,19 +5,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
     path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
 use freeboard::{
-    net::{
-        poller::Poller,
-        tcp::{Connection, ConnectionEvent, ConnectionOptions, Event, ReadCredit, Write},
-    },
     platform::thread,
-    prelude::*,
     sim::{FaultRates, Machine, Random, World},
     stream::{ReaderOptions, StreamOptions, storage::simulated::SimulatedSettings},
 };
@@ -25,15 +19,15 @@ use freeboard_logd::{
     Config, Framing, HttpConfig, InputConfig, LogRecord, Server, StreamSinkConfig, TcpConfig,
 };
 
-use crate::record::Record;
+use crate::{
+    client::{Client, Requests},
+    record::Record,
+};
 
 const RUN_TIME: Duration = Duration::from_secs(4);
 const STOP_TIME: Duration = Duration::from_secs(60);
 
-/// A client gives an answer up after this time.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The pause before a client connects again, or a server that could not start starts again.
+/// The pause before a server that could not start starts again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Attempts to start the server.
@@ -58,50 +52,19 @@ enum Way {
     Tcp,
 }
 
-/// Sends one request, or some lines, after the other, over a connection that it makes again.
-struct Client {
+/// The requests of a client, or its lines.
+struct Logs {
     way: Way,
-    poller: Poller,
-    server: SocketAddr,
     sent: Record<Sent>,
-    random: Random,
-    connection: Option<ActorRef<Connection>>,
     /// The number of the connection.
     number: u64,
     line: u64,
     /// The lines of the request that waits for its answer.
     asked: Vec<String>,
     answer: String,
-    /// Counts requests, so that the time-out of an earlier one is known.
-    turn: u64,
 }
 
-#[derive(Clone)]
-struct Connect;
-struct Next;
-struct GiveUp(u64);
-
-impl Client {
-    fn disconnect(&mut self, cx: &mut Context<Self>) {
-        if let Some(connection) = self.connection.take() {
-            connection.stop();
-        }
-        self.asked.clear();
-        self.answer.clear();
-        self.turn += 1;
-        cx.send_after(PAUSE, Connect).expect("a timer");
-    }
-
-    /// Lines with names of their own.
-    fn lines(&mut self) -> Vec<String> {
-        (0..self.random.within(1..=3))
-            .map(|_| {
-                self.line += 1;
-                format!("{:?} {} line {}", self.way, self.number, self.line)
-            })
-            .collect()
-    }
-
+impl Logs {
     /// Whether the answer is whole, and its status. It has a length.
     fn status(&self) -> Option<u16> {
         let (head, body) = self.answer.split_once("\r\n\r\n")?;
@@ -116,110 +79,54 @@ impl Client {
     }
 }
 
-impl Actor for Client {
-    fn started(&mut self, cx: &mut Context<Self>) {
-        cx.send_after(PAUSE, Connect).expect("a timer");
+impl Requests for Logs {
+    fn has_more(&self) -> bool {
+        self.sent.lock().left > 0
     }
-}
 
-impl Handler<Connect> for Client {
-    type Reply = ();
-
-    fn handle(&mut self, _: Connect, cx: &mut Context<Self>) {
-        if self.connection.is_some() || self.sent.lock().left == 0 {
-            return;
-        }
-        self.number = {
-            let mut sent = self.sent.lock();
-            sent.connections += 1;
-            sent.connections
-        };
+    fn begin(&mut self) {
+        let mut sent = self.sent.lock();
+        sent.connections += 1;
+        self.number = sent.connections;
         self.line = 0;
-        let (options, owner) = (ConnectionOptions::default(), cx.actor_ref().recipient());
-        let connected =
-            Connection::connect(&cx.system(), &self.poller, self.server, options, owner);
-        self.connection = connected.ok();
-        self.turn += 1;
-        cx.send_after(PATIENCE, GiveUp(self.turn)).expect("a timer");
+        self.asked.clear();
+        self.answer.clear();
     }
-}
 
-impl Handler<GiveUp> for Client {
-    type Reply = ();
-
-    fn handle(&mut self, GiveUp(turn): GiveUp, cx: &mut Context<Self>) {
-        if turn == self.turn {
-            self.disconnect(cx);
-        }
-    }
-}
-
-impl Handler<Next> for Client {
-    type Reply = ();
-
-    fn handle(&mut self, _: Next, cx: &mut Context<Self>) {
-        let Some(connection) = self.connection.clone().filter(|_| self.asked.is_empty()) else {
-            return;
-        };
+    fn next(&mut self, random: &mut Random) -> Option<(String, bool)> {
         {
             let mut sent = self.sent.lock();
-            if sent.left == 0 {
-                return;
-            }
-            sent.left -= 1;
+            sent.left = sent.left.checked_sub(1)?;
         }
-        let lines = self.lines();
+        let numbers = self.line + 1..=self.line + random.within(1..=3) as u64;
+        self.line = *numbers.end();
+        // Each line has a name of its own.
+        let name = |line| format!("{:?} {} line {line}", self.way, self.number);
+        let lines: Vec<_> = numbers.map(name).collect();
         let body = lines.join("\n") + "\n";
-        let bytes = match self.way {
-            Way::Tcp => body,
-            Way::Http => {
-                let length = body.len();
-                format!("POST / HTTP/1.1\r\nHost: logs\r\nContent-Length: {length}\r\n\r\n{body}")
-            }
-        };
-        self.turn += 1;
-        if connection.try_tell(Write(bytes.into())).is_err() {
-            return self.disconnect(cx);
-        }
-        match self.way {
+        let length = body.len();
+        Some(match self.way {
+            Way::Tcp => (body, false),
             Way::Http => {
                 self.asked = lines;
-                cx.send_after(PATIENCE, GiveUp(self.turn)).expect("a timer");
+                let head =
+                    format!("POST / HTTP/1.1\r\nHost: logs\r\nContent-Length: {length}\r\n\r\n");
+                (head + &body, true)
             }
-            Way::Tcp => {
-                let pause = self.random.time(PAUSE);
-                cx.send_after(pause, Next).expect("a timer");
-            }
-        }
+        })
     }
-}
 
-impl Handler<ConnectionEvent> for Client {
-    type Reply = ();
-
-    fn handle(&mut self, event: ConnectionEvent, cx: &mut Context<Self>) {
-        let ConnectionEvent { connection, event } = event;
-        if self.connection.as_ref().map(ActorRef::id) != Some(connection.id()) {
-            return;
+    fn received(&mut self, bytes: &[u8]) -> bool {
+        self.answer.push_str(&String::from_utf8_lossy(bytes));
+        let Some(status) = self.status() else {
+            return false;
+        };
+        self.answer.clear();
+        let lines = std::mem::take(&mut self.asked);
+        if status == 200 {
+            self.sent.lock().acknowledged.extend(lines);
         }
-        match event {
-            Event::Opened(_) => _ = cx.actor_ref().tell(Next),
-            Event::Received(bytes) => {
-                _ = connection.try_tell_lane(Connection::CONTROL_LANE, ReadCredit(1));
-                self.answer.push_str(&String::from_utf8_lossy(&bytes));
-                let Some(status) = self.status() else { return };
-                self.answer.clear();
-                self.turn += 1;
-                let lines = std::mem::take(&mut self.asked);
-                if status == 200 {
-                    self.sent.lock().acknowledged.extend(lines);
-                }
-                let pause = self.random.time(PAUSE);
-                cx.send_after(pause, Next).expect("a timer");
-            }
-            Event::Ended | Event::Closed(_) => self.disconnect(cx),
-            _ => {}
-        }
+        true
     }
 }
 
@@ -282,7 +189,7 @@ pub(crate) fn run(world: &mut World) {
     };
     let node = world.node_with_disk("logd", disk, start);
     let clients = world.size("clients", 1..=3);
-    let (random, of_clients) = (world.random("clients"), sent.clone());
+    let (seed, of_clients) = (world.random("clients").number(), sent.clone());
     let (http, tcp) = (node.at(HTTP), node.at(TCP));
     let senders = world.node("clients", move |machine| {
         for id in 0..clients {
@@ -290,21 +197,17 @@ pub(crate) fn run(world: &mut World) {
                 1 => (Way::Tcp, tcp),
                 _ => (Way::Http, http),
             };
-            let mut random = random.clone();
-            (0..id).for_each(|_| _ = random.number());
-            machine.system.spawn(Client {
+            let logs = Logs {
                 way,
-                poller: machine.poller.clone(),
-                server,
                 sent: of_clients.clone(),
-                random,
-                connection: None,
                 number: 0,
                 line: 0,
                 asked: Vec::new(),
                 answer: String::new(),
-                turn: 0,
-            });
+            };
+            let random = Random::new(seed.wrapping_add(machine.starts), &id.to_string());
+            let client = Client::new(&machine.poller, server, random, logs);
+            machine.system.spawn(client);
         }
     });
     let rates = FaultRates {

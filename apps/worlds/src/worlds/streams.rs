@@ -13,7 +13,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{Read, Write},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -23,8 +23,8 @@ use freeboard::{
     sim::{FaultRates, Machine, Random, World},
     stream::{
         Algorithm, AppendError, MasterKey, OpenError, ReadError, ReaderOptions, SealUnit,
-        SnapshotError, StreamOptions, StreamWriter, SyncMode, Ticket, TicketError, VerifyError,
-        VerifyOptions, newest_snapshot,
+        SnapshotError, StreamOptions, StreamReader, StreamWriter, SyncMode, Ticket, TicketError,
+        VerifyError, VerifyOptions, newest_snapshot,
         storage::simulated::{SimulatedDisk, SimulatedSettings},
         verify,
     },
@@ -201,6 +201,15 @@ impl Ledger {
     }
 }
 
+/// What a follower has read.
+#[derive(Debug, Default)]
+struct Followed {
+    /// The last record.
+    last: u64,
+    /// Why it reads no more.
+    error: Option<ReadError>,
+}
+
 /// What all threads of a start of the node share.
 #[derive(Clone)]
 struct Store {
@@ -366,7 +375,7 @@ impl Store {
                 thread::sleep(PAUSE);
             }
         }));
-        let followed = Arc::new(Mutex::new(0));
+        let followed = Record::<Followed>::default();
         let from_start = followed.clone();
         let stop = ReaderOptions::follow(reader_options(), true).open_on(self.storage());
         let follower = stop.ok().map(|mut reader| {
@@ -386,10 +395,10 @@ impl Store {
         let is_steady = || writer.check().is_ok() && writer.snapshot().reopenings == 0;
         let until = freeboard::meter::clock::now() + FOLLOW_TIME;
         let durable = writer.sequences().durable;
-        let is_behind = || followed.lock().is_ok_and(|it| *it < durable);
+        let is_behind = || followed.lock().last < durable;
         while is_behind() && !thread.is_finished() && is_steady() {
             if freeboard::meter::clock::now() > until {
-                let at = *followed.lock().expect("no panic");
+                let at = followed.lock().last;
                 self.mistakes.note(format!(
                     "the follower waits at {at}, and {durable} is durable"
                 ));
@@ -399,6 +408,11 @@ impl Store {
         }
         stop.stop();
         self.expect(thread.join().map_err(|_| "a follower panicked".to_owned()));
+        if let Some(error) = followed.lock().error.take()
+            && is_steady()
+        {
+            self.expect(may_pass(error));
+        }
     }
 
     fn produce(&self, writer: &StreamWriter, mut random: Random) {
@@ -529,12 +543,15 @@ impl Store {
         }
     }
 
-    /// Reads everything, and waits at the end. Records come in order. What was acknowledged before it is read is the same.
-    fn follow(&self, reader: &mut freeboard::stream::StreamReader, last: &Mutex<u64>) {
+    /// Reads everything, and waits at the end. Records come in order.
+    fn follow(&self, reader: &mut StreamReader, followed: &Record<Followed>) {
         for record in reader {
-            // A failed read, or a record that a failed write has taken back.
-            let Ok(record) = record else { return };
-            let before = std::mem::replace(&mut *last.lock().expect("no panic"), record.sequence);
+            let record = match record {
+                Ok(record) => record,
+                // A failed read, or a record that a failed write has taken back.
+                Err(error) => return followed.lock().error = Some(error),
+            };
+            let before = std::mem::replace(&mut followed.lock().last, record.sequence);
             if record.sequence != before + 1 {
                 let text = format!("the follower got {} after {before}", record.sequence);
                 self.mistakes.note(text);
