@@ -1,5 +1,5 @@
 //! The tests of `freeboard-fetcher`, in one binary. Those of the real back ends need the features `rabbitmq` and
-//! `mariadb`.
+//! `mariadb`. The world "fetcher" of `freeboard-worlds` is its simulation.
 
 mod broker_contract;
 mod capacity;
@@ -20,5 +20,4 @@ mod rabbit;
 #[cfg(all(unix, feature = "rabbitmq"))]
 mod rabbit_refusals;
 mod service;
-mod simulation;
 mod slow_stores;

@@ -1,4 +1,4 @@
-//! Tests of the store through its socket, and in a simulation.
+//! Tests of the store through its socket. The world "kvs" of `freeboard-worlds` is its simulation.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -8,4 +8,3 @@
 mod client;
 mod commands;
 mod kills;
-mod simulation;
