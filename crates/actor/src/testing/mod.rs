@@ -373,6 +373,7 @@ pub fn check_actors() -> Result<(), String> {
 
 /// The run of the calling thread's test system has failed: this call and each later step panics, with a report that
 /// begins with `headline`.
+#[track_caller]
 pub fn fail(headline: &str) -> ! {
     let Some(kit) = active() else {
         panic!("{headline}");

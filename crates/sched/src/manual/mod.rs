@@ -59,6 +59,9 @@ pub type Choose = Box<dyn FnMut(&Candidates<'_>) -> usize + Send>;
 /// Called after each step.
 type OnStep = Box<dyn FnMut(&TraceStep) + Send>;
 
+/// The failure of a run that stops where [`Executor::stop_behind`] says.
+pub const STOPPED: &str = "the run stopped where it should";
+
 /// Takes the values of a suspended thread out of the thread-local variables of the operating system's thread; the result
 /// puts them back.
 pub type SaveLocals = fn() -> Box<dyn FnOnce()>;
@@ -110,6 +113,10 @@ struct State {
     delays: Vec<(Task, u64)>,
     steps: u64,
     trace: Trace,
+    /// Yields of the test's code in a row that found nothing to run.
+    idle_yields: u64,
+    /// No step comes behind this one.
+    steps_end: u64,
     /// Why nothing runs any more.
     failure: Option<String>,
 }
@@ -152,6 +159,8 @@ impl Executor {
             delays: Vec::new(),
             steps: 0,
             trace: Trace::default(),
+            idle_yields: 0,
+            steps_end: u64::MAX,
             failure: None,
         };
         let inner = Inner {
@@ -196,7 +205,12 @@ impl Executor {
                 break choice;
             }
         };
+        if state.steps >= state.steps_end && !thread::panicking() {
+            drop(state);
+            self.fail(STOPPED.to_owned());
+        }
         state.steps += 1;
+        state.idle_yields = 0;
         let step = state.steps;
         if choice < state.ready.len() {
             let Runnable { node, ready, .. } = state.ready.swap_remove(choice);
@@ -249,6 +263,11 @@ impl Executor {
     /// Calls `on_step` after each step from now on, on the test's own stack. It may use the executor, but must not run it.
     pub fn on_step(&self, on_step: impl FnMut(&TraceStep) + Send + 'static) {
         self.lock().on_step = Some(Box::new(on_step));
+    }
+
+    /// The run fails with [`STOPPED`] instead of the step behind this one.
+    pub fn stop_behind(&self, step: u64) {
+        self.lock().steps_end = step;
     }
 
     fn tell_step(&self, step: u64) {
@@ -411,16 +430,25 @@ impl Executor {
     }
 
     /// The run has failed for good: this call and each later step panics with `text`. A handler's panic would be caught.
+    #[track_caller]
     pub fn fail(&self, text: String) -> ! {
         self.lock().failure.get_or_insert_with(|| text.clone());
         panic!("{text}");
     }
 
+    /// Why the run has failed.
+    pub fn failure(&self) -> Option<String> {
+        self.lock().failure.clone()
+    }
+
     #[track_caller]
     fn check_sound(&self) {
         self.check_thread();
-        if let Some(text) = &self.lock().failure {
-            let text = text.clone();
+        // The destructors of a test that has failed may wait. A second panic would end the process without a report.
+        if thread::panicking() {
+            return;
+        }
+        if let Some(text) = self.failure() {
             panic!("{text}");
         }
     }

@@ -27,6 +27,9 @@ pub(super) const ROOT: u64 = 0;
 /// Address space of a stack. Memory is used where it is touched.
 const STACK_BYTES: usize = 1 << 20;
 
+/// Yields of the test's code in a row that may find nothing to run.
+const IDLE_YIELDS_MAX: u64 = 10_000;
+
 pub(super) type Job = Box<dyn FnOnce()>;
 
 /// What a stack tells the root.
@@ -229,6 +232,8 @@ impl Executor {
             state.nodes.set_clock(node);
         }
         let back = BackToRoot(self);
+        // Also if the job panics, and this stack is dropped.
+        stack.is_idle = false;
         let returned = stack.coroutine.resume(job);
         drop(back);
         let CoroutineResult::Yield(returned) = returned else {
@@ -366,6 +371,20 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// A loop around yields that nothing ends would hang.
+    fn count_idle_yield(&self) {
+        let yields = {
+            let mut state = self.lock();
+            state.idle_yields += 1;
+            state.idle_yields
+        };
+        if yields > IDLE_YIELDS_MAX && !std::thread::panicking() {
+            self.fail("the test yields for ever: nothing can run, and no timer is set".to_owned());
+        }
+    }
+}
+
 impl super::State {
     /// A thread becomes runnable.
     fn add_thread(&mut self, number: u64, body: Option<Box<dyn FnOnce() + Send>>) {
@@ -438,8 +457,9 @@ impl Simulation for Executor {
             self.suspend();
         } else if !self.step() {
             // Nothing can run at the present time, so the clock moves to the next timer.
-            if let Some(next_ns) = self.next_timer_ns() {
-                clock::set_virtual_ns(next_ns.max(clock::now_ns()));
+            match self.next_timer_ns() {
+                Some(next_ns) => clock::set_virtual_ns(next_ns.max(clock::now_ns())),
+                None => self.count_idle_yield(),
             }
         }
     }
