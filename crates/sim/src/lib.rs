@@ -16,7 +16,8 @@
 //! - [`World`]: [`World::node`] adds a program with a [`Machine`]; [`World::inject`] plans faults by rates;
 //!   [`World::invariant`] adds what must hold after each step.
 //! - After each step it also holds that an idle actor has no messages (no wake-up was lost), that no actor waits in a
-//!   circle of asks, that no mailbox holds more than its bound, and that accepted = handled + shed + queued.
+//!   circle of asks, that no mailbox holds more than its bound, and that accepted = handled + shed + queued. With more
+//!   than 64 actors this is checked after some of the steps.
 //!
 //! The code of the nodes is the production code. Its threads must be those of `freeboard_platform`, its sockets those of a
 //! [`Poller`](freeboard_net::poller::Poller), its files those of a
@@ -30,6 +31,7 @@
 
 mod faults;
 mod node;
+mod panics;
 mod policy;
 mod random;
 mod reduction;

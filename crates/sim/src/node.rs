@@ -131,7 +131,8 @@ impl<S: Clone + Send + 'static> Node<S> {
         self.nodes.lock()[self.index].disk.clone()
     }
 
-    /// Ends its process as `kill -9` does. No destructor runs. What it wrote to files stays. Nothing if it is down.
+    /// Ends its process as `kill -9` does. No destructor runs. What it wrote to files stays. Nothing if it is down. The run
+    /// fails if its own code calls this.
     pub fn kill(&self) {
         self.nodes.end(self.index, false);
     }
@@ -215,7 +216,7 @@ impl Nodes {
     pub(crate) fn start(self: &Arc<Self>, index: NodeIndex) {
         let mut nodes = self.lock();
         let node = &mut nodes[index];
-        if node.up.is_some() {
+        if node.up.is_some() || run::current().is_some_and(|run| run.is_ending.get()) {
             return;
         }
         let place = self.executor.add_node();
@@ -282,6 +283,12 @@ impl Nodes {
             let mut nodes = self.lock();
             let node = &mut nodes[index];
             let Some(up) = node.up.take() else { return };
+            if up.place == self.executor.current_node() {
+                let name = node.name.clone();
+                node.up = Some(up);
+                drop(nodes);
+                testing::fail(&format!("{name} ended its own node: only other code can"));
+            }
             node.disk = match loses_power {
                 true => node.disk.reboot(),
                 false => node.disk.kill(),
@@ -323,9 +330,15 @@ impl Nodes {
     /// Calls a function in a step of its own after some time.
     fn later(self: &Arc<Self>, time: Duration, call: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let nodes = self.clone();
+        let ended = || run::current().map(|run| run.faults_ended.get());
         let due_ns = clock::now_ns().saturating_add(time.as_nanos() as u64);
-        let executor = self.executor.on(Place::WORLD);
-        executor.call_at(due_ns, "end of a fault", move || call(&nodes));
+        let (executor, begun) = (self.executor.on(Place::WORLD), ended());
+        executor.call_at(due_ns, "end of a fault", move || {
+            // If not, all faults have ended since, and a later fault may be on.
+            if ended() == begun {
+                call(&nodes);
+            }
+        });
     }
 
     /// A fault begins, in a step of its own.
@@ -442,9 +455,9 @@ impl Nodes {
     pub(crate) fn stop(&self) -> io::Result<()> {
         let count = self.lock().len();
         for index in 0..count {
+            self.set_paused(index, false);
             let up = self.lock()[index].up.take();
             let Some(up) = up else { continue };
-            self.executor.resume_node(up.place);
             let is_clean = self.executor.within(up.place, || {
                 drop(up.state);
                 let report = up.system.as_ref().map(|it| it.shutdown(STOP_TIME));

@@ -36,8 +36,13 @@ impl Random {
     }
 
     /// A number of a range.
+    ///
+    /// # Panics
+    /// If the range is empty.
+    #[track_caller]
     pub fn within(&mut self, range: RangeInclusive<usize>) -> usize {
         let (first, last) = range.into_inner();
+        assert!(first <= last, "the range {first}..={last} is empty");
         first + self.below((last - first).saturating_add(1))
     }
 

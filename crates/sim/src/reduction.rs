@@ -60,6 +60,13 @@ impl FromStr for Reduction {
     }
 }
 
+/// Whether the command that repeats a run can have a size of this name.
+pub(crate) fn is_size(name: &str) -> bool {
+    let is_plain = |it: char| it.is_alphanumeric() || "-_".contains(it);
+    let words = ["seed", "without", "until", "follow", "trace"];
+    !name.is_empty() && name.chars().all(is_plain) && !words.contains(&name)
+}
+
 impl Reduction {
     fn add(&mut self, word: &str) -> Option<()> {
         let (name, value) = word.split_once('=')?;

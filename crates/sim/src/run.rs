@@ -27,11 +27,11 @@ pub(crate) struct Run {
     pub(crate) sizes: RefCell<BTreeMap<String, Size>>,
     /// The planned faults, as texts.
     pub(crate) faults: RefCell<Vec<String>>,
-    pub(crate) faults_are_over: Cell<bool>,
+    /// Counts how often all faults have ended. What was planned before is void.
+    pub(crate) faults_ended: Cell<u64>,
+    /// The test has returned, and the nodes stop: no fault begins, and no node starts.
+    pub(crate) is_ending: Cell<bool>,
     invariants: RefCell<Vec<(String, Check)>>,
-    /// The run stops behind this step.
-    pub(crate) until: Option<u64>,
-    pub(crate) has_stopped: Cell<bool>,
 }
 
 thread_local! {
@@ -67,16 +67,15 @@ impl Drop for Current {
 }
 
 impl Run {
-    pub(crate) fn new(reduction: Reduction, has_text: bool, until: Option<u64>) -> Self {
+    pub(crate) fn new(reduction: Reduction, has_text: bool) -> Self {
         Self {
             trace: Trace::new(has_text),
             reduction,
             sizes: RefCell::default(),
             faults: RefCell::default(),
-            faults_are_over: Cell::new(false),
+            faults_ended: Cell::new(0),
+            is_ending: Cell::new(false),
             invariants: RefCell::default(),
-            until,
-            has_stopped: Cell::new(false),
         }
     }
 

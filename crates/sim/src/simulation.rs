@@ -1,14 +1,11 @@
 //! Runs a test in a world, and makes a failing run smaller.
 
 use std::{
-    any::Any,
-    cell::Cell,
     env, fmt,
     fmt::Write as _,
     ops::Range,
-    panic::{self, AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
-    sync::Once,
     time::Duration,
 };
 
@@ -17,7 +14,10 @@ use freeboard_actor::{
     testing::{self, TestSystem},
 };
 
+use freeboard_sched::manual::STOPPED;
+
 use crate::{
+    panics::{self, Quiet},
     policy::Policy,
     reduction::Reduction,
     run::{self, Current, Run, Size},
@@ -86,6 +86,8 @@ pub struct Failure {
     pub message: String,
     /// Until it failed.
     pub report: Report,
+    /// Where it panicked; `None` for a failure that the simulator found.
+    location: Option<String>,
 }
 
 impl fmt::Display for Failure {
@@ -105,6 +107,15 @@ impl fmt::Display for Failure {
             write!(formatter, "\n  {name} = {}", size.value)?;
         }
         Ok(())
+    }
+}
+
+impl Failure {
+    /// Two runs with the same kind have the same failure: they panicked at the same place, or violated the same invariant.
+    fn kind(&self) -> String {
+        let first = || self.message.lines().next().unwrap_or_default();
+        let without_numbers = || first().replace(|it: char| it.is_ascii_digit(), "");
+        self.location.clone().unwrap_or_else(without_numbers)
     }
 }
 
@@ -130,7 +141,7 @@ impl Simulation {
         Self { reduction, ..self }
     }
 
-    /// Stops the run behind this step. The report then has the actors.
+    /// Stops the run where the step behind this one would begin. The report then has the actors.
     pub fn until(self, step: u64) -> Self {
         let until = Some(step);
         Self { until, ..self }
@@ -162,17 +173,20 @@ impl Simulation {
     /// [`Failure`].
     pub fn try_run(self, test: impl FnOnce(&mut World)) -> Result<Report, Box<Failure>> {
         let Self { seed, until, .. } = self;
-        let run = Rc::new(Run::new(self.reduction, self.has_trace, until));
+        assert!(run::current().is_none(), "a world runs in no other world");
+        let run = Rc::new(Run::new(self.reduction, self.has_trace));
         let _current = Current::enter(run.clone());
         let _quiet = Quiet::enter();
         let choose = self.policy.choose(seed);
         let system = TestSystem::build_with(seed, choose, System::builder());
         let system = system.expect("the default settings are valid");
         let executor = system.executor().clone();
+        executor.stop_behind(until.unwrap_or(u64::MAX));
         let mut world = World::new(system, seed, run.clone());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             watch_steps(&world);
             test(&mut world);
+            run.is_ending.set(true);
             if let Err(error) = world.nodes.stop() {
                 testing::fail(&error.to_string());
             }
@@ -186,18 +200,25 @@ impl Simulation {
             actors: Vec::new(),
             sizes: run.sizes.take().into_iter().collect(),
         };
-        let Err(panic) = outcome else {
+        // A failure of the executor may have been caught.
+        let failed = outcome.err().map(|it| panics::panic_text(&*it));
+        let Some(mut message) = executor.failure().or(failed) else {
             return Ok(report);
         };
         report.actors = world.actors();
-        let mut message = panic_text(&*panic);
+        let has_stopped = message == STOPPED;
+        // Invariants and the end of a run fail here.
+        let location = panics::location(&message).filter(|it| !it.starts_with(file!()));
+        if let Some(location) = &location {
+            message = format!("{location}: {message}");
+        }
         if !message.contains("last steps") {
-            message = format!("{message}\n{}", world.report());
+            message = format!("{message}\n{}", world.report().trim_start());
         }
         world.nodes.kill_all();
         // Its destructors would run what has failed.
         catch_unwind(AssertUnwindSafe(|| drop(world))).ok();
-        if run.has_stopped.get() {
+        if has_stopped {
             return Ok(report);
         }
         Err(Box::new(Failure {
@@ -205,12 +226,15 @@ impl Simulation {
             reduction: run.reduction.clone(),
             message,
             report,
+            location,
         }))
     }
 
-    /// Makes a failing run smaller: leaves out faults, and reduces sizes, as long as it still fails. Tries up to 200 runs.
+    /// Makes a failing run smaller: leaves out faults, and reduces sizes, as long as the same failure comes. Tries up to 200
+    /// runs.
     pub fn minimise(&self, failure: Failure, test: impl Fn(&mut World)) -> Failure {
         let mut best = failure;
+        let kind = best.kind();
         let mut tries = 0;
         let mut still_fails = |reduction: &Reduction| {
             tries += 1;
@@ -218,7 +242,8 @@ impl Simulation {
                 return None;
             }
             let run = self.clone().reduced(reduction.clone());
-            run.try_run(&test).err().map(|failure| *failure)
+            let failure = run.try_run(&test).err().map(|failure| *failure);
+            failure.filter(|failure| failure.kind() == kind)
         };
         loop {
             let before = best.reduction.clone();
@@ -258,17 +283,17 @@ impl Simulation {
     }
 }
 
-/// Traces each step, checks what must hold behind it, and stops the run where it shall.
+/// Traces each step, and checks what must hold behind it.
 fn watch_steps(world: &World) {
     world.executor().on_step(|step| {
+        // The destructors of a test that has failed may wait. A second panic would end the process.
+        if std::thread::panicking() {
+            return;
+        }
         let Some(run) = run::current() else { return };
         let checked = run.after_step(step);
         if let Err(text) = checked {
             testing::fail(&text);
-        }
-        if run.until.is_some_and(|until| step.step >= until) {
-            run.has_stopped.set(true);
-            testing::fail("the run stopped where it should");
         }
     });
 }
@@ -356,7 +381,8 @@ fn command(failure: &Failure) -> String {
     let package =
         env::var("CARGO_PKG_NAME").map_or_else(|_| String::new(), |it| format!(" -p {it}"));
     let thread = std::thread::current();
-    let name = thread.name().unwrap_or("<test>");
+    // With one test thread, tests run on the main thread.
+    let name = thread.name().filter(|it| *it != "main").unwrap_or("TEST");
     format!(
         "{RUN_VARIABLE}='seed={seed}{space}{left_out}' cargo test{package} {name} -- --exact --nocapture"
     )
@@ -389,39 +415,5 @@ fn repeat(one: OneRun, test: impl Fn(&mut World)) {
     }
     if let Err(failure) = outcome {
         panic!("{failure}");
-    }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a panic without a text".to_owned())
-}
-
-thread_local! {
-    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// While it exists, panics on this thread are not printed: the run reports them.
-struct Quiet(bool);
-
-impl Quiet {
-    fn enter() -> Self {
-        static HOOK: Once = Once::new();
-        HOOK.call_once(|| {
-            let others = panic::take_hook();
-            panic::set_hook(Box::new(move |info| {
-                if !IS_QUIET.try_with(Cell::get).unwrap_or(false) {
-                    others(info);
-                }
-            }));
-        });
-        Self(IS_QUIET.replace(true))
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        IS_QUIET.set(self.0);
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     faults::{FaultRates, Named},
     node::{Machine, Node, Nodes},
     random::Random,
+    reduction,
     run::{Run, Size},
 };
 
@@ -89,8 +90,14 @@ impl World {
     }
 
     /// Draws a size, such as the number of clients. When a run fails, the minimiser tries smaller ones.
+    ///
+    /// # Panics
+    /// If the name has other characters than letters, digits, `-` and `_`, or is a word of the command that repeats a run:
+    /// `seed`, `without`, `until`, `follow`, `trace`. If the range is empty.
     #[must_use]
+    #[track_caller]
     pub fn size(&self, name: &str, range: RangeInclusive<usize>) -> usize {
+        assert!(reduction::is_size(name), "`{name}` cannot name a size");
         let least = *range.start();
         let drawn = self.random(name).within(range);
         let most = self.run.reduction.sizes.get(name).copied();
@@ -105,6 +112,7 @@ impl World {
     ///
     /// # Panics
     /// If `start` panics; in a 256th node.
+    #[track_caller]
     pub fn node<S: Clone + Send + 'static>(
         &self,
         name: &str,
@@ -121,6 +129,7 @@ impl World {
     ///
     /// # Panics
     /// As there.
+    #[track_caller]
     pub fn node_with_disk<S: Clone + Send + 'static>(
         &self,
         name: &str,
@@ -143,6 +152,7 @@ impl World {
     pub fn inject(&self, rates: FaultRates, within: Duration) {
         let names = self.nodes.names();
         let all: Vec<_> = (0..names.len()).collect();
+        let ended = self.run.faults_ended.get();
         for (at, fault) in rates.plan(&all, within, &mut self.faults.borrow_mut()) {
             let number = {
                 let mut planned = self.run.faults.borrow_mut();
@@ -156,7 +166,7 @@ impl World {
             let due_ns = clock::now_ns().saturating_add(at.as_nanos() as u64);
             self.executor().call_at(due_ns, "fault", move || {
                 let run = crate::run::current();
-                if run.is_some_and(|run| !run.faults_are_over.get()) {
+                if run.is_some_and(|it| it.faults_ended.get() == ended && !it.is_ending.get()) {
                     nodes.inject(&fault);
                 }
             });
@@ -164,10 +174,12 @@ impl World {
     }
 
     /// Ends all faults: pauses, partitions, full and slow disks, slow links, skews and faults of actors are over, nodes that
-    /// are down start, and planned faults do not begin any more. Connections that broke stay broken. Returns when all nodes
-    /// have started.
+    /// are down start, and faults that were planned do not begin any more. [`World::inject`] may plan others. Connections that
+    /// broke stay broken. Returns when all nodes have started.
+    #[track_caller]
     pub fn end_faults(&self) {
-        self.run.faults_are_over.set(true);
+        let ended = &self.run.faults_ended;
+        ended.set(ended.get() + 1);
         self.nodes.repair();
         self.run_until(|| self.nodes.have_started());
     }

@@ -1,5 +1,6 @@
 //! Worlds of this crate's own.
 
 mod bank;
+mod failures;
 mod nodes;
 mod policies;

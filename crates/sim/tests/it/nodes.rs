@@ -234,6 +234,58 @@ fn a_paused_node_does_nothing_and_goes_on() {
     });
 }
 
+#[test]
+fn each_plan_has_its_own_faults_until_all_end() {
+    let kills = FaultRates {
+        kills: 20.0,
+        ..FaultRates::default()
+    };
+    let mut starts = Vec::new();
+    let report = Simulation::seed(1).run(|world| {
+        let node = world.node("server", |machine| machine.starts);
+        let mut plan = |within: Duration| {
+            world.inject(kills, SECOND * 30);
+            world.advance(within);
+            world.end_faults();
+            starts.extend(node.state());
+        };
+        // The second one begins while faults of the first one are due.
+        plan(SECOND * 15);
+        plan(SECOND * 30);
+    });
+    assert!(0 < starts[0] && starts[0] < starts[1], "{starts:?}");
+    let (first, second) = report.faults.split_at(10);
+    assert_ne!(first, second);
+}
+
+/// Takes a minute to stop.
+struct StopsLate;
+
+impl Actor for StopsLate {
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        thread::sleep(SECOND * 60);
+    }
+}
+
+#[test]
+fn no_fault_begins_behind_the_end_of_a_test() {
+    let starts = Arc::new(AtomicU64::new(0));
+    let counted = starts.clone();
+    let report = Simulation::seed(1).run(|world| {
+        world.node("server", move |machine| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            machine.system.spawn(StopsLate)
+        });
+        let kills = FaultRates {
+            kills: 20.0,
+            ..FaultRates::default()
+        };
+        world.inject(kills, SECOND * 60);
+    });
+    assert_eq!(report.time, SECOND * 60);
+    assert_eq!(starts.load(Ordering::Relaxed), 1);
+}
+
 /// Tells the time of day.
 struct Clock;
 struct Now;
