@@ -28,6 +28,10 @@ const PCT_STEPS_LOG2: RangeInclusive<usize> = 8..=14;
 /// Steps in a row that a task of PCT has. Then it gets the lowest priority, because it may wait for another one in a loop.
 const PCT_ROW_MAX: usize = 200;
 
+/// Steps for which PCT lets a runnable task wait. Then those that run get the lowest priority, until it runs: they may go
+/// on for ever.
+const PCT_WAIT_MAX: usize = 5_000;
+
 /// A way to choose the next step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -80,12 +84,20 @@ impl Policy {
     }
 }
 
+struct Standing {
+    priority: u64,
+    /// The step from which on it has waited.
+    since: usize,
+    /// The last step at which it could run.
+    seen: usize,
+}
+
 struct Pct {
     random: Random,
     step: usize,
     changes: BTreeSet<usize>,
-    /// Of tasks and threads. Events have a new one at each step.
-    priorities: BTreeMap<u64, u64>,
+    /// Of tasks and threads. Events have a new priority at each step.
+    standings: BTreeMap<u64, Standing>,
     lowest: u64,
     last: u64,
     row: usize,
@@ -98,7 +110,7 @@ impl Pct {
             changes: (0..changes).map(|_| random.below(steps)).collect(),
             random,
             step: 0,
-            priorities: BTreeMap::new(),
+            standings: BTreeMap::new(),
             // Below all that are drawn.
             lowest: 1 << 32,
             last: 0,
@@ -107,25 +119,44 @@ impl Pct {
     }
 
     fn choose(&mut self, candidates: &Candidates<'_>) -> usize {
+        self.step += 1;
         let Self {
-            random, priorities, ..
+            random,
+            standings,
+            step,
+            ..
         } = self;
-        let mut draw = || random.number() | 1 << 33;
-        let priority = |index| match candidates.is_event(index) {
-            true => draw(),
-            false => *priorities
-                .entry(candidates.key(index))
-                .or_insert_with(&mut draw),
+        let (mut draw, mut longest) = (|| random.number() | 1 << 33, 0);
+        let priority = |index| {
+            if candidates.is_event(index) {
+                return draw();
+            }
+            let standing = standings.entry(candidates.key(index));
+            let standing = standing.or_insert_with(|| Standing {
+                priority: draw(),
+                since: *step,
+                seen: *step,
+            });
+            if standing.seen + 1 < *step {
+                standing.since = *step;
+            }
+            standing.seen = *step;
+            longest = longest.max(*step - standing.since);
+            standing.priority
         };
         let all = (0..candidates.len()).map(priority).enumerate();
         let (best, _) = all.max_by_key(|(_, it)| *it).unwrap_or_default();
         let key = candidates.key(best);
         self.row = if key == self.last { self.row + 1 } else { 0 };
-        (self.step, self.last) = (self.step + 1, key);
+        self.last = key;
         let changes = self.row == PCT_ROW_MAX || self.changes.contains(&self.step);
-        if changes && !candidates.is_event(best) {
-            self.lowest -= 1;
-            priorities.insert(key, self.lowest);
+        if let Some(standing) = standings.get_mut(&key) {
+            let waited = std::mem::replace(&mut standing.since, self.step);
+            let is_longest = self.step - waited == longest;
+            if changes || longest > PCT_WAIT_MAX && !is_longest {
+                self.lowest -= 1;
+                standing.priority = self.lowest;
+            }
         }
         best
     }
@@ -152,7 +183,10 @@ impl StarveOne {
     fn choose(&mut self, candidates: &Candidates<'_>) -> usize {
         let chosen = self.random.below(candidates.len());
         if self.left == 0 && !candidates.is_event(chosen) {
-            self.starved = Some(candidates.key(chosen));
+            let key = Some(candidates.key(chosen));
+            if key != self.starved {
+                (self.starved, self.waited) = (key, 0);
+            }
             self.left = self.random.within(1_000..=5_000);
         }
         self.left = self.left.saturating_sub(1);

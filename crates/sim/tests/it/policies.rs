@@ -1,6 +1,9 @@
 //! Policies find what they are made for.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
 use freeboard_platform::thread;
 use freeboard_sim::{Policy, STARVED_STEPS_MAX, Simulation};
@@ -71,4 +74,46 @@ fn a_starved_task_waits_for_the_others_and_runs_at_last() {
     let most = STARVED_STEPS_MAX as usize;
     let longest = longest_row(Policy::StarveOne);
     assert!((most..most + 50).contains(&longest), "{longest}");
+}
+
+#[test]
+fn no_policy_lets_a_thread_wait_for_ever() {
+    for policy in [
+        Policy::Uniform,
+        Policy::Pct { changes: 1 },
+        Policy::StarveOne,
+    ] {
+        for seed in 0..5 {
+            Simulation::seed(seed).policy(policy).run(|world| {
+                let is_over = Arc::new(AtomicBool::new(false));
+                let spawn = |work: Box<dyn FnOnce() + Send>| {
+                    let thread = thread::Builder::new().spawn(work);
+                    thread.expect("a simulated thread").thread().clone()
+                };
+                // Two threads that wake each other until a third one has run.
+                let first = {
+                    let is_over = is_over.clone();
+                    spawn(Box::new(move || {
+                        while !is_over.load(Ordering::Relaxed) {
+                            thread::park();
+                        }
+                    }))
+                };
+                let (woken, wake_until) = (first.clone(), is_over.clone());
+                spawn(Box::new(move || {
+                    while !wake_until.load(Ordering::Relaxed) {
+                        woken.unpark();
+                        thread::yield_now();
+                    }
+                    woken.unpark();
+                }));
+                for _ in 0..25_000 {
+                    world.step();
+                }
+                let ends = is_over.clone();
+                spawn(Box::new(move || ends.store(true, Ordering::Relaxed)));
+                world.run_until(|| is_over.load(Ordering::Relaxed));
+            });
+        }
+    }
 }
