@@ -473,6 +473,11 @@ impl Nodes {
         Ok(())
     }
 
+    /// Frees the memory of the disks. Processes that were killed hold their handles for ever.
+    pub(crate) fn erase_disks(&self) {
+        self.lock().iter().for_each(|node| node.disk.erase());
+    }
+
     /// Ends all nodes at once, without destructors.
     pub(crate) fn kill_all(&self) {
         let count = self.lock().len();

@@ -203,6 +203,7 @@ impl Simulation {
         // A failure of the executor may have been caught.
         let failed = outcome.err().map(|it| panics::panic_text(&*it));
         let Some(mut message) = executor.failure().or(failed) else {
+            world.nodes.erase_disks();
             return Ok(report);
         };
         report.actors = world.actors();
@@ -216,6 +217,7 @@ impl Simulation {
             message = format!("{message}\n{}", world.report().trim_start());
         }
         world.nodes.kill_all();
+        world.nodes.erase_disks();
         // Its destructors would run what has failed.
         catch_unwind(AssertUnwindSafe(|| drop(world))).ok();
         if has_stopped {

@@ -109,6 +109,7 @@ impl Drop for Active {
             catch_panic::call(|| executor.end());
         }
         ACTIVE.set(None);
+        self.kit.executor().clear();
     }
 }
 

@@ -265,6 +265,23 @@ impl Executor {
         self.lock().on_step = Some(Box::new(on_step));
     }
 
+    /// Ends its use, and frees its stacks, its trace and what waits. Nodes that were killed hold the executor for ever.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        let cleared = (
+            mem::take(&mut state.ready),
+            mem::take(&mut state.timers),
+            mem::take(&mut state.threads),
+            mem::take(&mut state.trace),
+            mem::take(&mut state.task_keys),
+            state.on_step.take(),
+            mem::replace(&mut state.choose, Box::new(|_| 0)),
+        );
+        drop(state);
+        // Destructors of foreign code.
+        drop(cleared);
+    }
+
     /// The run fails with [`STOPPED`] instead of the step behind this one.
     pub fn stop_behind(&self, step: u64) {
         self.lock().steps_end = step;

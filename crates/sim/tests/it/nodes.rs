@@ -258,6 +258,24 @@ fn each_plan_has_its_own_faults_until_all_end() {
     assert_ne!(first, second);
 }
 
+#[test]
+fn a_run_with_kills_frees_its_disks_stacks_and_trace() {
+    let mut left = None;
+    Simulation::seed(1).run(|world| {
+        let node = world.node("server", |machine| {
+            drop(thread::Builder::new().spawn(thread::park));
+            machine.clone()
+        });
+        world.advance(SECOND);
+        // What the node holds is leaked: its machine, and so the executor and the disk.
+        node.kill();
+        left = Some((world.executor().clone(), node.disk()));
+    });
+    let (executor, disk) = left.expect("the run has set it");
+    assert!(executor.trace().is_empty() && !executor.has_threads());
+    assert!(!disk.is_on());
+}
+
 /// Takes a minute to stop.
 struct StopsLate;
 

@@ -44,6 +44,10 @@ impl Content {
         }
     }
 
+    pub(super) fn erase(&mut self) {
+        *self = Self::new(self.sector_bytes, 0);
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.cached.len()
     }

@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{content::Content, machine::Random};
+use super::{
+    content::Content,
+    machine::{Random, lock},
+};
 
 pub(super) type SharedContent = Arc<Mutex<Content>>;
 
@@ -87,6 +90,19 @@ impl Directory {
     fn change(&mut self, change: Change) {
         change.apply(&mut self.names);
         self.changes.push(change);
+    }
+
+    /// Removes all files, and empties them: some may be open for ever.
+    pub(super) fn erase(&mut self) {
+        let created = self.changes.iter().filter_map(|change| match change {
+            Change::Create { file, .. } => Some(file),
+            Change::Rename { .. } | Change::Remove { .. } => None,
+        });
+        let named = self.names.values().chain(self.durable.values());
+        for file in named.chain(created) {
+            lock(file).erase();
+        }
+        *self = Self::default();
     }
 
     pub(super) fn sync(&mut self) {

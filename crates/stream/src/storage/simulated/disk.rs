@@ -124,6 +124,14 @@ impl SimulatedDisk {
         self.started(self.machine().start())
     }
 
+    /// Ends its use: no handle works any more, and the memory of all files is free. A process that was killed may hold
+    /// files for ever.
+    pub fn erase(&self) {
+        let mut machine = self.machine();
+        machine.start();
+        machine.directory.erase();
+    }
+
     fn started(&self, boot: u64) -> Self {
         Self {
             machine: self.machine.clone(),
