@@ -2,12 +2,10 @@
 
 use std::{
     io::{IsTerminal, Write},
+    ops::Range,
     path::PathBuf,
     process::{Command, ExitCode, Stdio},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     thread,
     time::Instant,
 };
@@ -165,8 +163,7 @@ struct FailureText {
 /// Counts the seeds of a world, in several threads.
 struct Seeds<'a> {
     world: &'static StandardWorld,
-    next: AtomicU64,
-    last: u64,
+    left: Mutex<Range<u64>>,
     /// Seeds that a thread takes at once.
     part: u64,
     outcome: Mutex<Result<Outcome>>,
@@ -176,16 +173,13 @@ struct Seeds<'a> {
 
 impl Seeds<'_> {
     fn work(&self) {
-        while !self.interrupt.has_come() {
-            // Ordering: Relaxed, each thread gets its own seeds, and the scope joins the threads.
-            let first = self.next.fetch_add(self.part, Ordering::Relaxed);
-            if first >= self.last {
-                break;
-            }
-            let count = self.part.min(self.last - first);
+        while let Some(seeds) = self.next()
+            && !self.interrupt.has_come()
+        {
+            let count = seeds.end - seeds.start;
             let ran = match self.part {
-                1 => Ok(run_seed(self.world, first)),
-                _ => run_process(self.world, first, count),
+                1 => Ok(run_seed(self.world, seeds.start)),
+                _ => run_process(self.world, seeds),
             };
             // An interrupt ends the processes too.
             if !self.interrupt.has_come() && self.note(ran) {
@@ -193,6 +187,14 @@ impl Seeds<'_> {
             }
             self.bar.inc(count);
         }
+    }
+
+    fn next(&self) -> Option<Range<u64>> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = left.start.saturating_add(self.part).min(left.end);
+        let part = left.start..end;
+        left.start = end;
+        (!part.is_empty()).then_some(part)
     }
 
     /// Whether something has failed.
@@ -225,11 +227,13 @@ fn run_seed(world: &StandardWorld, seed: u64) -> Outcome {
     }
 }
 
-fn run_process(world: &StandardWorld, first: u64, count: u64) -> Result<Outcome> {
+fn run_process(world: &StandardWorld, seeds: Range<u64>) -> Result<Outcome> {
+    let first = seeds.start.to_string();
+    let count = (seeds.end - seeds.start).to_string();
     let program = std::env::current_exe().context("this program's path is not known")?;
     let ran = Command::new(program)
         .args(["sim", "run", world.name, "--jobs", "1", "--json"])
-        .args(["--first", &first.to_string(), "--seeds", &count.to_string()])
+        .args(["--first", &first, "--seeds", &count])
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start a process for seeds")?;
@@ -251,6 +255,8 @@ fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             .map(|name| world(name))
             .collect::<Result<_>>()?,
     };
+    let end = args.first.checked_add(args.seeds);
+    let end = end.ok_or_else(|| Usage::new("--first and --seeds go beyond the last seed"))?;
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     let jobs = if args.jobs == 0 { cores() } else { args.jobs };
     let console = Console::new(args.json);
@@ -259,8 +265,7 @@ fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         let bar = bar(world.name, args.seeds);
         let seeds = Seeds {
             world,
-            next: AtomicU64::new(args.first),
-            last: args.first.saturating_add(args.seeds),
+            left: Mutex::new(args.first..end),
             part: if args.seeds > PROCESS_SEEDS {
                 PROCESS_SEEDS
             } else {
