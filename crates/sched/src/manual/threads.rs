@@ -76,7 +76,7 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         if self.is_idle {
-            // Its loop ends.
+            // Ends its loop.
             let _ = self.coroutine.resume(None);
         }
         if !self.coroutine.done() {
@@ -223,6 +223,8 @@ impl Executor {
         };
         let Some(stack) = taken else { return };
         let mut stack = stack.unwrap_or_else(Stack::new);
+        // If the job panics, its stack is done and must not be resumed by its drop.
+        stack.is_idle = false;
         let node;
         {
             let mut state = self.lock();
