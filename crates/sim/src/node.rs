@@ -219,9 +219,8 @@ impl Nodes {
         if node.up.is_some() || run::current().is_some_and(|run| run.is_ending.get()) {
             return;
         }
-        let place = self.executor.add_node();
+        let place = self.executor.add_node(&node.name);
         if let Some(run) = run::current() {
-            run.trace.add_node(&node.name);
             run.trace.note("start", &node.name);
         }
         node.up = Some(Up {

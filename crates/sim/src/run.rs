@@ -4,6 +4,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
     rc::Rc,
+    time::Duration,
 };
 
 use freeboard_actor::testing;

@@ -70,9 +70,34 @@ pub struct Report {
     pub trace: Option<String>,
     /// The planned faults, by their numbers.
     pub faults: Vec<String>,
-    /// A line for each actor, if the run stopped at a step: see [`Simulation::until`].
+    /// Whether the run has reached the step of [`Simulation::until`]. A run that fails behind this step is a failure.
+    pub has_stopped: bool,
+    /// A line for each actor, behind the step of [`Simulation::until`] or at the failure.
     pub actors: Vec<String>,
     sizes: Vec<(String, Size)>,
+}
+
+impl Report {
+    /// The step at which the run stopped, and each actor with its mailbox.
+    #[must_use]
+    pub fn actors_text(&self) -> String {
+        let actors = self.actors.iter().map(|line| format!("\n  {line}"));
+        let actors: String = actors.collect();
+        format!("after {} steps, at {:?}:{actors}", self.steps, self.time)
+    }
+
+    /// The faults and sizes of a reduction that the run does not have; `None` if it has all, or stopped early.
+    #[must_use]
+    pub fn without_effect(&self, reduction: &Reduction) -> Option<String> {
+        let has_size = |name: &String| self.sizes.iter().any(|(known, _)| known == name);
+        let faults = reduction.without.iter();
+        let faults = faults.filter(|number| **number >= self.faults.len());
+        let faults = faults.map(|number| format!("no fault {number}"));
+        let sizes = reduction.sizes.keys().filter(|name| !has_size(name));
+        let sizes = sizes.map(|name| format!("no size `{name}`"));
+        let all: Vec<_> = faults.chain(sizes).collect();
+        (!all.is_empty() && !self.has_stopped).then(|| format!("the run has {}", all.join(", ")))
+    }
 }
 
 /// A run that failed.
@@ -197,6 +222,7 @@ impl Simulation {
             checksum: run.trace.checksum(),
             trace: run.trace.take_text(),
             faults: run.faults.take(),
+            has_stopped: false,
             actors: Vec::new(),
             sizes: run.sizes.take().into_iter().collect(),
         };
@@ -221,6 +247,7 @@ impl Simulation {
         // Its destructors would run what has failed.
         catch_unwind(AssertUnwindSafe(|| drop(world))).ok();
         if has_stopped {
+            report.has_stopped = true;
             return Ok(report);
         }
         Err(Box::new(Failure {
@@ -393,7 +420,7 @@ fn command(failure: &Failure) -> String {
 #[expect(clippy::print_stderr, reason = "the user asked for it by a variable")]
 #[track_caller]
 fn repeat(one: OneRun, test: impl Fn(&mut World)) {
-    let until = one.simulation.until;
+    let reduction = one.simulation.reduction.clone();
     let outcome = one.simulation.try_run(test);
     let report = match &outcome {
         Ok(report) => report,
@@ -409,11 +436,11 @@ fn repeat(one: OneRun, test: impl Fn(&mut World)) {
             eprintln!("{line}");
         }
     }
-    if until.is_some() {
-        eprintln!("after {} steps, at {:?}:", report.steps, report.time);
-        for line in &report.actors {
-            eprintln!("  {line}");
-        }
+    if report.has_stopped {
+        eprintln!("{}", report.actors_text());
+    }
+    if let Some(text) = report.without_effect(&reduction) {
+        eprintln!("{RUN_VARIABLE}: {text}");
     }
     if let Err(failure) = outcome {
         panic!("{failure}");

@@ -16,8 +16,6 @@ struct Lines {
     text: Option<String>,
     line: String,
     checksum: u64,
-    /// The names of the executor's nodes, by their numbers less 1.
-    nodes: Vec<String>,
     step: u64,
 }
 
@@ -32,20 +30,11 @@ impl Trace {
         }))
     }
 
-    /// Names the next node of the executor.
-    pub(crate) fn add_node(&self, name: &str) {
-        self.0.borrow_mut().nodes.push(name.to_owned());
-    }
-
     pub(crate) fn step(&self, step: &TraceStep) {
         let mut lines = self.0.borrow_mut();
         lines.step = step.step;
-        let number = step.node.number() as usize;
-        let name = match number.checked_sub(1) {
-            None => String::new(),
-            Some(node) => lines.nodes.get(node).cloned().unwrap_or_default(),
-        };
-        lines.add(step.time, &name, &step.kind.to_string());
+        let name = step.node_name.as_deref().unwrap_or_default();
+        lines.add(step.time, name, &step.kind.to_string());
     }
 
     /// A line that is no step.

@@ -321,7 +321,11 @@ impl Kit {
 
     fn describe(&self, core: &Core) -> String {
         let number_of = |id: u64| self.executor.number_of(id);
-        let mut text = format!("\n  {}#{}", core.type_name(), number_of(core.id().get()));
+        let executor = core.system.scheduler.executor();
+        let node = executor.and_then(Executor::node_name);
+        let node = node.map(|name| format!("{name}: ")).unwrap_or_default();
+        let number = number_of(core.id().get());
+        let mut text = format!("\n  {node}{}#{number}", core.type_name());
         if let Some(name) = core.options().name.as_deref() {
             let _ = write!(text, " \"{name}\"");
         }

@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
+    sync::Arc,
 };
 
 use freeboard_meter::clock;
@@ -99,10 +100,11 @@ impl Nodes {
 }
 
 impl Executor {
-    /// A new node.
+    /// A new node, and its name in the trace.
     #[must_use]
-    pub fn add_node(&self) -> Node {
+    pub fn add_node(&self, name: &str) -> Node {
         let mut state = self.lock();
+        state.trace.add_node(name);
         state.nodes.last += 1;
         Node(state.nodes.last)
     }
@@ -120,6 +122,12 @@ impl Executor {
     #[must_use]
     pub fn node(&self) -> Node {
         self.node
+    }
+
+    /// The name of its node; `None` for [`Node::WORLD`].
+    #[must_use]
+    pub fn node_name(&self) -> Option<Arc<str>> {
+        self.lock().trace.node_name(self.node)
     }
 
     /// Whether its node was killed.

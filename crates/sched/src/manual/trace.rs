@@ -48,6 +48,8 @@ pub struct TraceStep {
     pub time: Duration,
     /// Where it ran.
     pub node: Node,
+    /// The name of the node; `None` for [`Node::WORLD`].
+    pub node_name: Option<Arc<str>>,
     /// What it ran.
     pub kind: StepKind,
 }
@@ -57,7 +59,11 @@ impl fmt::Display for TraceStep {
         let Self {
             step, time, kind, ..
         } = self;
-        write!(formatter, "{step:>6} {time:>10?}  {kind}")
+        write!(formatter, "{step:>6} {time:>10?}  ")?;
+        if let Some(name) = &self.node_name {
+            write!(formatter, "{name}: ")?;
+        }
+        write!(formatter, "{kind}")
     }
 }
 
@@ -92,11 +98,24 @@ fn short(type_name: &str) -> &str {
 #[derive(Default)]
 pub(super) struct Trace {
     steps: VecDeque<TraceStep>,
+    /// The names of the nodes, by their numbers less 1.
+    node_names: Vec<Arc<str>>,
     numbers: BTreeMap<u64, u32>,
     checksum: u64,
 }
 
 impl Trace {
+    /// Names the next node.
+    pub(super) fn add_node(&mut self, name: &str) {
+        self.node_names.push(name.into());
+    }
+
+    /// The name of a node; `None` for the world.
+    pub(super) fn node_name(&self, node: Node) -> Option<Arc<str>> {
+        let index = (node.number() as usize).checked_sub(1)?;
+        self.node_names.get(index).cloned()
+    }
+
     pub(super) fn number_of(&mut self, owner: u64) -> u32 {
         let next = self.numbers.len() as u32 + 1;
         *self.numbers.entry(owner).or_insert(next)
@@ -140,6 +159,7 @@ impl Trace {
             step,
             time,
             node,
+            node_name: self.node_name(node),
             kind,
         });
     }

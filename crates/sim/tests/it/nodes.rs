@@ -16,7 +16,7 @@ use freeboard_net::{
     tcp::{Peer, ReadCredit},
 };
 use freeboard_platform::{clock, thread};
-use freeboard_sim::{FaultRates, Machine, Report, Simulation, World};
+use freeboard_sim::{FaultRates, Machine, Reduction, Report, Simulation, World};
 use freeboard_stream::storage::{Access, Storage};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -365,4 +365,45 @@ fn an_invariant_that_breaks_names_itself() {
         text.contains("the invariant \"it is early\" does not hold: it is late"),
         "{text}"
     );
+}
+
+#[test]
+fn a_start_that_panics_after_a_crash_is_a_failure() {
+    let failure = Simulation::seed(3).try_run(|world| {
+        let node = world.node("server", |machine| assert!(machine.starts == 0, "no disk"));
+        node.kill();
+        node.start();
+        world.run_until(|| node.state().is_some());
+    });
+    let text = failure.expect_err("its start panics").to_string();
+    assert!(text.starts_with("no disk"), "{text}");
+    assert!(text.contains("  server: boot"), "{text}");
+}
+
+#[test]
+fn a_run_that_fails_behind_the_step_where_it_stops_is_a_failure() {
+    let test = |world: &mut World| {
+        world.advance(SECOND);
+        world.node("server", |_| ());
+        panic!("at the end");
+    };
+    let run = |simulation: Simulation| simulation.try_run(test);
+    let whole = run(Simulation::seed(1)).expect_err("it fails").report;
+    let last = run(Simulation::seed(1).until(whole.steps));
+    let last = last.expect_err("it fails behind the last step");
+    assert_eq!(last.report.steps, whole.steps);
+    assert!(last.report.has_stopped && last.message.starts_with("at the end"));
+}
+
+#[test]
+fn a_reduction_without_effect_is_known() {
+    let test = |world: &mut World| assert!(world.size("clients", 1..=5) > 0);
+    let reduction: Reduction = "clients=2 untl=7 without=3".parse().expect("a reduction");
+    let report = Simulation::seed(1).reduced(reduction.clone()).run(test);
+    let text = report.without_effect(&reduction);
+    assert_eq!(
+        text.as_deref(),
+        Some("the run has no fault 3, no size `untl`")
+    );
+    assert_eq!(report.without_effect(&Reduction::default()), None);
 }
