@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, value_parser};
 use freeboard::sim::{Failure, Reduction, Simulation};
 use freeboard_worlds::{ALL, PLANTED, Planted, StandardWorld, find, named};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
     /// The worlds; all if none is given
     worlds: Vec<String>,
     /// Seeds of each world, from the first
-    #[arg(long, value_name = "NUMBER", default_value_t = 200)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first seed
     #[arg(long, value_name = "SEED", default_value_t = 0)]
@@ -96,7 +96,7 @@ pub(crate) struct PlantedArgs {
     /// The mistakes; all if none is given
     names: Vec<String>,
     /// Seeds that are tried for each
-    #[arg(long, value_name = "NUMBER", default_value_t = 10_000)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
     /// Prints the result as JSON
     #[arg(long)]
@@ -381,7 +381,7 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode> {
         .parse()
         .map_err(|error| Usage::new(format!("--size: {error}")))?;
     reduction.without.extend(&args.without);
-    let mut simulation = Simulation::seed(args.seed).reduced(reduction);
+    let mut simulation = Simulation::seed(args.seed).reduced(reduction.clone());
     if args.trace.is_some() || args.follow.is_some() {
         simulation = simulation.with_trace();
     }
@@ -404,22 +404,18 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode> {
             .filter(|line| line.contains(text))
             .for_each(|line| console.line(line));
     }
-    if args.until.is_some() {
-        console.line(&format!(
-            "after {} steps, at {:?}:",
-            report.steps, report.time
-        ));
-        report
-            .actors
-            .iter()
-            .for_each(|line| console.line(&format!("  {line}")));
+    if report.has_stopped {
+        console.line(&report.actors_text());
+    }
+    if let Some(text) = report.without_effect(&reduction) {
+        console.line(&format!("without effect: {text}"));
     }
     match &outcome {
         Err(failure) => {
             console.line(&failure.to_string());
             Ok(ExitCode::FAILURE)
         }
-        Ok(report) if args.until.is_none() => {
+        Ok(report) if !report.has_stopped => {
             let (steps, time) = (report.steps, report.time);
             console.line(&format!(
                 "nothing failed in {steps} steps, {time:?} of virtual time"
