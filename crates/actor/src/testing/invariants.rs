@@ -25,7 +25,8 @@ pub(super) const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
 /// - An idle actor has no messages, and one that is scheduled is among those that can run: if not, a wake-up was lost.
 /// - It does not wait in a circle of asks.
 /// - No lane holds more than its bound.
-/// - accepted = handled + shed + queued; slots that refused messages left count as queued.
+/// - accepted = handled + shed + queued; slots that refused messages left count as queued, and so does the message of an
+///   async handler until it is done.
 pub(super) fn violation(core: &Core) -> Option<String> {
     let phase = core.state.phase();
     // Messages of a paused lane wait for its end.
@@ -58,7 +59,9 @@ pub(super) fn violation(core: &Core) -> Option<String> {
         let shed = lane.gauges.shed_except(&BEFORE_ACCEPTANCE);
         // A refused message may leave a slot behind, which counts as queued until it is passed over.
         let consumed = handled + shed;
-        (!(consumed..=consumed + depth).contains(&accepted)).then(|| {
+        // A scheduled actor may have a message in hand: that of an async handler whose future is polled next.
+        let in_hand = u64::from(phase == Phase::Queued);
+        (!(consumed..=consumed + depth + in_hand).contains(&accepted)).then(|| {
             format!(
                 "lane {index} accepted {accepted} messages, but handled {handled}, shed {shed} and holds {depth} ({})",
                 state_name(phase)
