@@ -18,7 +18,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 use freeboard_meter::clock;
 use freeboard_platform::simulation::{Simulation, ThreadNumber, Token};
 
-use super::{Executor, GaveUp, Node, Ready, StepKind, call, timers::Due};
+use super::{Executor, GaveUp, Node, Ready, call, timers::Due};
 use crate::label::RunLabel;
 
 /// The test's code.
@@ -186,16 +186,28 @@ impl Threads {
     }
 }
 
-/// Back to the root, also if the executor itself panics on a job's stack.
-struct BackToRoot<'a>(&'a Executor);
+/// Back to the root, also if a job panics.
+struct BackToRoot<'a> {
+    executor: &'a Executor,
+    /// The job's step, its begin, and its thread, until it has returned.
+    panicked: Option<(u64, u64, u64)>,
+}
 
 impl Drop for BackToRoot<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.threads.current = ROOT;
-        state.threads.yielder = None;
-        let node = state.threads.root_node;
-        state.nodes.set_clock(node);
+        let mut state = self.executor.lock();
+        let state = &mut *state;
+        let threads = &mut state.threads;
+        threads.current = ROOT;
+        threads.yielder = None;
+        state.nodes.set_clock(threads.root_node);
+        if let Some((step, begun_ns, number)) = self.panicked
+            && let Some(thread) = threads.threads.get(&number)
+        {
+            // The failing step is the last one of the trace.
+            let shown = thread.shown.clone();
+            state.trace.note_shown(step, begun_ns, thread.node, shown);
+        }
     }
 }
 
@@ -233,10 +245,12 @@ impl Executor {
             node = state.threads.current_node();
             state.nodes.set_clock(node);
         }
-        let back = BackToRoot(self);
-        // Also if the job panics, and this stack is dropped.
-        stack.is_idle = false;
+        let mut back = BackToRoot {
+            executor: self,
+            panicked: Some((step, begun_ns, number)),
+        };
         let returned = stack.coroutine.resume(job);
+        back.panicked = None;
         drop(back);
         let CoroutineResult::Yield(returned) = returned else {
             unreachable!("a stack's loop ends in its drop");
@@ -255,20 +269,8 @@ impl Executor {
                 thread.shown.clone()
             }),
         };
-        match shown {
-            Some(Shown::Task(label)) => {
-                state.trace.note_run(step, clock::now_ns(), node, &label);
-            }
-            Some(Shown::Timer) => state.trace.note(step, begun_ns, node, StepKind::Timer),
-            Some(Shown::Future) => state.trace.note(step, begun_ns, node, StepKind::Future),
-            Some(Shown::Call(name)) => {
-                state.trace.note(step, begun_ns, node, StepKind::Call(name));
-            }
-            Some(Shown::Thread(name)) => {
-                let kind = StepKind::Thread { name };
-                state.trace.note(step, begun_ns, node, kind);
-            }
-            None => {}
+        if let Some(shown) = shown {
+            state.trace.note_shown(step, begun_ns, node, shown);
         }
     }
 

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use super::Node;
+use freeboard_meter::clock;
+
+use super::{Node, threads::Shown};
 use crate::label::RunLabel;
 
 /// Steps that a trace keeps.
@@ -121,7 +123,7 @@ impl Trace {
         *self.numbers.entry(owner).or_insert(next)
     }
 
-    pub(super) fn note_run(&mut self, step: u64, now_ns: u64, node: Node, label: &RunLabel) {
+    fn note_run(&mut self, step: u64, now_ns: u64, node: Node, label: &RunLabel) {
         if let Some((id, owner_type, message_type)) = label.names() {
             let owner = self.number_of(id);
             let kind = StepKind::Task {
@@ -133,7 +135,19 @@ impl Trace {
         }
     }
 
-    pub(super) fn note(&mut self, step: u64, now_ns: u64, node: Node, kind: StepKind) {
+    /// A step that has run, and began at `begun_ns`.
+    pub(super) fn note_shown(&mut self, step: u64, begun_ns: u64, node: Node, shown: Shown) {
+        let kind = match shown {
+            Shown::Task(label) => return self.note_run(step, clock::now_ns(), node, &label),
+            Shown::Timer => StepKind::Timer,
+            Shown::Future => StepKind::Future,
+            Shown::Call(name) => StepKind::Call(name),
+            Shown::Thread(name) => StepKind::Thread { name },
+        };
+        self.note(step, begun_ns, node, kind);
+    }
+
+    fn note(&mut self, step: u64, now_ns: u64, node: Node, kind: StepKind) {
         self.mix(&step.to_le_bytes());
         self.mix(&now_ns.to_le_bytes());
         match &kind {

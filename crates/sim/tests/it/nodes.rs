@@ -9,14 +9,14 @@ use std::{
     time::Duration,
 };
 
-use freeboard_actor::{Actor, Context, Handler, Recipient};
+use freeboard_actor::{Actor, ActorRef, AsyncHandler, Context, Handler, Recipient};
 use freeboard_net::{
     datagram::{DatagramOptions, DatagramSocket, Received, SendTo},
     poller::Poller,
     tcp::{Peer, ReadCredit},
 };
 use freeboard_platform::{clock, thread};
-use freeboard_sim::{FaultRates, Machine, Reduction, Report, Simulation, World};
+use freeboard_sim::{FaultRates, Machine, Reduction, Report, Simulation, World, each_seed};
 use freeboard_stream::storage::{Access, Storage};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -377,7 +377,9 @@ fn a_start_that_panics_after_a_crash_is_a_failure() {
     });
     let text = failure.expect_err("its start panics").to_string();
     assert!(text.starts_with("no disk"), "{text}");
-    assert!(text.contains("  server: boot"), "{text}");
+    let steps = text.split("last steps:").nth(1).expect("its last steps");
+    assert!(steps.trim_end().ends_with("server: boot"), "{text}");
+    assert_eq!(steps.matches("boot").count(), 2, "{text}");
 }
 
 #[test]
@@ -406,4 +408,34 @@ fn a_reduction_without_effect_is_known() {
         Some("the run has no fault 3, no size `untl`")
     );
     assert_eq!(report.without_effect(&Reduction::default()), None);
+}
+
+/// Asks another one, if there is one.
+struct Waiting(Option<ActorRef<Waiting>>);
+
+impl Actor for Waiting {}
+
+struct Question;
+
+impl AsyncHandler<Question> for Waiting {
+    type Reply = u64;
+
+    async fn handle(&mut self, _: Question, _: &mut Context<Self>) -> u64 {
+        match &self.0 {
+            Some(other) => other.ask(Question).await.map_or(0, |it| it + 1),
+            None => 1,
+        }
+    }
+}
+
+#[test]
+fn a_message_of_an_async_handler_is_accounted_for() {
+    each_seed(0..20, |world| {
+        let node = world.node("server", |machine| {
+            let last = machine.system.spawn(Waiting(None));
+            machine.system.spawn(Waiting(Some(last)))
+        });
+        let first = node.state().expect("it is up");
+        assert_eq!(first.ask(Question).wait().ok(), Some(2));
+    });
 }
