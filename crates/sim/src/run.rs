@@ -4,7 +4,6 @@ use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
     rc::Rc,
-    time::Duration,
 };
 
 use freeboard_actor::testing;
