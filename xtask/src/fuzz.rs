@@ -35,7 +35,7 @@ struct Target {
     seeds: &'static [&'static str],
 }
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [Target; 8] = [
     Target {
         name: "lines",
         package: "apps/logd",
@@ -67,6 +67,12 @@ const TARGETS: [Target; 7] = [
         seeds: &["crates/redis/tests/replies"],
     },
     Target {
+        name: "commands",
+        package: "crates/redis-embedded",
+        bytes_max: 1_024,
+        seeds: &[],
+    },
+    Target {
         name: "segment",
         package: "crates/stream",
         bytes_max: 65_536,
@@ -86,7 +92,7 @@ pub(crate) struct Options {
     /// Fuzz each target for so long
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seconds: u32,
-    /// Only this target: lines, settings, requests, chunked, replies, segment or mutated
+    /// Only this target: lines, settings, requests, chunked, replies, commands, segment or mutated
     #[arg(long, value_name = "TARGET")]
     pub(crate) only: Option<String>,
 }
@@ -193,8 +199,12 @@ mod tests {
     fn every_target_of_the_packages_is_run_and_its_seeds_are_there() {
         let root = workspace::root().unwrap();
         let mut found = 0;
-        for package in ["apps/logd", "crates/net", "crates/redis", "crates/stream"] {
-            let folder = root.join(package).join("fuzz/fuzz_targets");
+        let read = |folder: &str| fs::read_dir(root.join(folder)).unwrap();
+        for package in read("apps").chain(read("crates")) {
+            let folder = package.unwrap().path().join("fuzz/fuzz_targets");
+            if !folder.is_dir() {
+                continue;
+            }
             for file in fs::read_dir(folder).unwrap() {
                 let path = file.unwrap().path();
                 let name = path.file_stem().unwrap().to_str().unwrap();

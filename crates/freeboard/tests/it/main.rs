@@ -6,5 +6,7 @@ mod features;
 mod grpc;
 #[cfg(all(feature = "redis-embedded", feature = "stream"))]
 mod metrics;
+#[cfg(feature = "sim")]
+mod simulation;
 #[cfg(feature = "testing")]
 mod testing;
