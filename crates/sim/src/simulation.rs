@@ -70,7 +70,7 @@ pub struct Report {
     pub trace: Option<String>,
     /// The planned faults, by their numbers.
     pub faults: Vec<String>,
-    /// Whether the run has reached the step of [`Simulation::until`]. A run that fails behind this step is a failure.
+    /// Whether the run stopped at the step of [`Simulation::until`]. A test that fails there is a failure.
     pub has_stopped: bool,
     /// A line for each actor, behind the step of [`Simulation::until`] or at the failure.
     pub actors: Vec<String>,
