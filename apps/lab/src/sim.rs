@@ -396,7 +396,8 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode> {
     let console = Console::new(false);
     let lines = report.trace.as_deref().unwrap_or_default();
     if let Some(path) = &args.trace {
-        std::fs::write(path, lines).with_context(|| format!("write {}", path.display()))?;
+        std::fs::write(path, lines)
+            .map_err(|error| Usage::new(format!("cannot write {}: {error}", path.display())))?;
     }
     if let Some(text) = &args.follow {
         lines

@@ -13,7 +13,12 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStr
         if !option.path.is_ident("seeds") {
             return Err(option.error("the only option is `seeds = NUMBER`"));
         }
-        seeds = option.value()?.parse::<LitInt>()?.base10_parse()?;
+        let number = option.value()?.parse::<LitInt>()?;
+        seeds = number.base10_parse()?;
+        if seeds == 0 {
+            let text = "a test without seeds would test nothing";
+            return Err(Error::new_spanned(number, text));
+        }
         Ok(())
     });
     read.parse2(options)?;

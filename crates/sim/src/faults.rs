@@ -151,6 +151,10 @@ impl FaultRates {
     ) -> Vec<(Duration, Fault)> {
         let mut plan = Vec::new();
         for (kind, rate) in self.all().into_iter().enumerate() {
+            assert!(
+                rate.is_finite() && rate >= 0.0,
+                "{rate} is no rate of faults"
+            );
             let expected = rate * within.as_secs_f64() / 60.0;
             // The part behind the point is the chance of one more.
             let more = random.below(1_000_000) as f64 / 1e6 < expected.fract();

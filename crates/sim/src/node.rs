@@ -192,6 +192,10 @@ impl Nodes {
     ) -> Node<S> {
         let index = {
             let mut nodes = self.lock();
+            assert!(
+                nodes.iter().all(|node| node.name != name),
+                "there is a node {name} already"
+            );
             let number = u8::try_from(nodes.len() + 1).expect("at most 255 nodes");
             nodes.push(NodeState {
                 name: name.to_owned(),

@@ -111,7 +111,7 @@ impl World {
     /// again, with a new system and the old disk. It may block.
     ///
     /// # Panics
-    /// If `start` panics; in a 256th node.
+    /// If `start` panics, if there is a node with this name, or 255 nodes.
     #[track_caller]
     pub fn node<S: Clone + Send + 'static>(
         &self,
@@ -149,6 +149,9 @@ impl World {
 
     /// Plans faults for the time `within` from now on, at all nodes that exist. They begin at times that the seed chooses.
     /// Every fault that lasts ends by itself.
+    ///
+    /// # Panics
+    /// If a rate is negative, infinite or not a number.
     pub fn inject(&self, rates: FaultRates, within: Duration) {
         let names = self.nodes.names();
         let all: Vec<_> = (0..names.len()).collect();
