@@ -31,6 +31,8 @@ const RUN_TIME: Duration = Duration::from_secs(10);
 /// Half-open connections are over after their idle time.
 const IDLE_TIME: Duration = Duration::from_secs(15);
 const SETTLE_TIME: Duration = Duration::from_secs(60);
+/// A stream is written in about this time at most. The server has no place for another connection meanwhile.
+const LONG_STREAM_MS: usize = 10_000;
 /// All connections together, so that a run stays short.
 const CONNECTIONS_MAX: usize = 6;
 /// The server accepts no more at a time.
@@ -222,7 +224,10 @@ impl Talker {
         let stream = (id, self.side.other());
         let account = &mut *self.shared.account.lock();
         let written = account.written.get(&stream).copied().unwrap_or_default();
-        let has_ended = account.ended.contains(&stream) || account.left.contains(&stream);
+        // A server that has read nothing does not know which connection it has left.
+        let is_nameless = !account.read.contains_key(&(id, self.side));
+        let has_ended =
+            is_nameless || account.ended.contains(&stream) || account.left.contains(&stream);
         if !has_ended || self.read != written {
             let text = format!("{stream:?} ended after {} of {written} bytes", self.read);
             self.shared.mistakes.note(text);
@@ -552,12 +557,16 @@ fn start_client(
 pub(crate) fn run(world: &mut World) {
     let mut random = world.random("connections");
     let may_copy = random.once_in(2);
+    let kilobytes = world.size("kilobytes", 1..=240);
+    let chunk_kilobytes = world.size("chunk_kilobytes", 1..=CHUNK_BYTES >> 10);
+    let period_ms = world.size("period_ms", 20..=500);
     let shared = Shared {
         account: Record::default(),
         mistakes: Mistakes::watched(world),
-        bytes: world.size("kilobytes", 1..=240) << 10,
-        chunk: world.size("chunk_kilobytes", 1..=CHUNK_BYTES >> 10) << 10,
-        period: Duration::from_millis(world.size("period_ms", 20..=500) as u64),
+        bytes: kilobytes << 10,
+        // A long stream is over when the faults are, or soon after.
+        chunk: chunk_kilobytes.max(kilobytes * period_ms / LONG_STREAM_MS) << 10,
+        period: Duration::from_millis(period_ms as u64),
         may_copy,
     };
     let of_server = shared.clone();

@@ -125,6 +125,15 @@ impl StreamReader {
         }
     }
 
+    /// The header of another file that has the name of the open segment now. A failed sync may have lost the header of the
+    /// open one; then the writer has gone on with another, while the open one still shows what is lost.
+    pub(super) fn replaced_by(&self) -> Option<SegmentHeader> {
+        let open = &self.segment.as_ref()?.header;
+        // What cannot be read is reported when the open file cannot.
+        let named = self.header_of(open.number).ok()??.ok()?;
+        (named != *open).then_some(named)
+    }
+
     /// Goes to the beginning of a segment.
     pub(super) fn enter(&mut self, segment: OpenSegment) {
         let header = &segment.header;

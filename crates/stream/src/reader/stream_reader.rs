@@ -355,15 +355,15 @@ impl StreamReader {
             // The chunk may have been written meanwhile.
             Some(Ok(next)) if next.first_chunk > here.next.chunk => return self.try_again(None),
             // It was cut off meanwhile.
-            Some(Ok(_)) => {
-                let reason = "the stream continues before it: the last record was not durable";
-                return Err(self.damaged(Some(reason.to_owned())));
-            }
+            Some(Ok(_)) => return Err(self.continues_before()),
             _ => {}
         }
         let numbers = self.numbers()?;
         if numbers.first().is_some_and(|oldest| *oldest > number) {
             return Err(self.gone(&numbers)?);
+        }
+        if self.replaced_by().is_some() {
+            return Err(self.continues_before());
         }
         if self.is_cut_off(&numbers)? {
             let next = number + 1;
@@ -386,6 +386,12 @@ impl StreamReader {
         self.try_again(reason)
     }
 
+    /// The error of a reader that was ahead of the durable records.
+    fn continues_before(&mut self) -> ReadError {
+        let reason = "the stream continues before it: the last record was not durable";
+        self.damaged(Some(reason.to_owned()))
+    }
+
     /// Reads the chunk that must come next, which may have been written meanwhile. It is damaged otherwise.
     fn try_again(&mut self, reason: Option<String>) -> Result<Step, ReadError> {
         match self.read_chunk()? {
@@ -406,6 +412,13 @@ impl StreamReader {
     fn read_chunk(&mut self) -> Result<Option<Option<String>>, ReadError> {
         if self.passed_over.contains(&self.number()) {
             return Ok(Some(None));
+        }
+        if self.cursor.offset == ALIGNMENT as u64
+            && let Some(header) = self.replaced_by()
+            && header.first_chunk == self.cursor.next.chunk
+        {
+            let segment = self.open_segment(header)?;
+            self.enter(segment);
         }
         let header = match self.look()? {
             Next::Chunk(header) => *header,

@@ -303,14 +303,16 @@ impl SegmentCheck<'_> {
         fault: SealFault,
     ) {
         let (first, last) = (header.first_record, header.last_record());
+        // A forged header may have the highest sequences.
+        let record = |index: u32| first.saturating_add(index.into());
         let ((from, to), kind) = match fault {
-            SealFault::Record { index, .. } => ((first + u64::from(index), last), DamageKind::Rot),
+            SealFault::Record { index, .. } => ((record(index), last), DamageKind::Rot),
             SealFault::RecordTag {
                 index,
                 is_checksum_right,
                 ..
             } => {
-                let record = first + u64::from(index);
+                let record = record(index);
                 let kind = if is_checksum_right {
                     DamageKind::Tamper
                 } else {

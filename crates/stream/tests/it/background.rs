@@ -135,3 +135,38 @@ fn a_write_learns_of_its_own_loss_when_the_sync_beside_it_has_failed() {
         );
     }
 }
+
+/// The first write of a stream's life is in the page cache when a reader is opened, and its sync fails. If the header is
+/// lost, another file gets the segment's name, and another record the sequence.
+#[test]
+fn a_reader_does_not_stay_in_a_file_that_a_failed_sync_has_lost() {
+    let mut lost = 0;
+    for seed in 0..16 {
+        let gate = Arc::new(Gate::on(SimulatedSettings {
+            seed,
+            is_direct: false,
+            ..SimulatedSettings::default()
+        }));
+        let options = StreamOptions::new().segment_bytes(64 << 10);
+        let stream = options.open_on(gate.clone()).unwrap();
+        gate.hold_next_sync();
+        let first = stream.append(b"first").unwrap();
+        gate.wait_until_held();
+        eventually("segment 2 is ready, so that nothing else syncs", || {
+            gate.list().unwrap().contains(&segment_name(2))
+        });
+        let mut reader = ReaderOptions::new().open_on(gate.clone()).unwrap();
+        gate.disk().fail_next(Operation::Sync, Fault::Io);
+        gate.release_held_sync();
+        assert!(first.wait().is_err());
+        eventually("the stream was read again", || {
+            stream.snapshot().reopenings == 1
+        });
+        if stream.append(b"second").unwrap().wait().unwrap() == 1 {
+            lost += 1;
+            let record = reader.next_record().unwrap().unwrap();
+            assert_eq!(record.payload, b"second", "seed {seed}");
+        }
+    }
+    assert!(lost > 0);
+}
