@@ -53,7 +53,7 @@ pub(super) struct Consumers(Mutex<State>);
 struct State {
     /// `None` until something is noted.
     file: Option<PositionsFile>,
-    /// As they are on the disk.
+    /// As they are on the disk, but for the generation: the last one that was tried.
     positions: Positions,
 }
 
@@ -183,7 +183,9 @@ impl State {
         pool: &SegmentPool,
         mut positions: Positions,
     ) -> io::Result<()> {
-        positions.generation += 1;
+        // Never again, also if this write fails: a page that says so may be on the disk nevertheless.
+        self.positions.generation += 1;
+        positions.generation = self.positions.generation;
         pool.sealer().page(&mut positions);
         let file = match &mut self.file {
             Some(file) => file,

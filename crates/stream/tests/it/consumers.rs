@@ -243,6 +243,27 @@ fn a_position_is_noted_only_when_the_name_of_its_file_is_durable() {
     }
 }
 
+/// The file is made with its first page, and then that page may not be written once more.
+#[test]
+fn a_position_counts_more_than_those_that_were_not_written() {
+    for call in 1..12 {
+        let disk = SimulatedDisk::new(SimulatedSettings::default());
+        let options = StreamOptions::new();
+        let stream = options.open_on(Arc::new(disk.clone())).unwrap();
+        let appended = stream.append_many(["one", "two"]).unwrap();
+        appended.wait().unwrap();
+        disk.fail_at(disk.calls() + call, Fault::Io);
+        let _ = stream.acknowledge_as("mail", 1);
+        eventually("another position", || {
+            stream.acknowledge_as("mail", 2).is_ok()
+        });
+        disk.power_off();
+        drop(stream);
+        let stream = options.open_on(Arc::new(disk.reboot())).unwrap();
+        assert_eq!(stream.consumers(), [("mail".to_owned(), 2)], "call {call}");
+    }
+}
+
 fn unsynced() -> StreamOptions {
     let (time, bytes) = (Duration::from_secs(3_600), u64::MAX);
     StreamOptions::new()
