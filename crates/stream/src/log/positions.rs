@@ -24,7 +24,9 @@ impl PositionsFile {
     pub(crate) fn open(storage: &dyn Storage, first: &Positions) -> io::Result<Self> {
         reserve_pages(storage, POSITIONS, &first.encode())?;
         let file = storage.open(POSITIONS, Access::Durable)?;
-        let newest = newest(file.as_ref())?.map(|(slot, _)| slot);
+        // From the device: the page cache may hold a page that a failed write has lost, and the other one is needed.
+        let device = storage.open(POSITIONS, Access::ReadDevice)?;
+        let newest = newest(device.as_ref())?.map(|(slot, _)| slot);
         let slot = newest.map_or(0, |slot| 1 - slot);
         Ok(Self { file, slot })
     }

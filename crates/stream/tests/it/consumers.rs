@@ -10,8 +10,11 @@ use crate::{
 use freeboard_stream::{
     CONSUMERS_MAX, ConsumerError, OpenError, ReaderOptions, Retention, StreamOptions, StreamWriter,
     SyncMode, VerifyOptions,
-    format::{ALIGNMENT, POSITIONS, Truncation},
-    storage::simulated::{Fault, Operation, SimulatedDisk, SimulatedSettings},
+    format::{ALIGNMENT, POSITIONS, Truncation, segment_name},
+    storage::{
+        Storage,
+        simulated::{Fault, Operation, SimulatedDisk, SimulatedSettings},
+    },
     verify,
 };
 
@@ -261,6 +264,39 @@ fn a_position_counts_more_than_those_that_were_not_written() {
         drop(stream);
         let stream = options.open_on(Arc::new(disk.reboot())).unwrap();
         assert_eq!(stream.consumers(), [("mail".to_owned(), 2)], "call {call}");
+    }
+}
+
+/// The page cache shows a page that a failed sync has lost. The other one must not be written over.
+#[test]
+fn a_page_that_holds_is_not_replaced_for_one_that_is_lost() {
+    for seed in 0..64 {
+        let disk = SimulatedDisk::new(SimulatedSettings {
+            seed,
+            is_direct: false,
+            ..SimulatedSettings::default()
+        });
+        let options = StreamOptions::new().segment_bytes(SEGMENT_BYTES);
+        let stream = options.open_on(Arc::new(disk.clone())).unwrap();
+        stream.append_many(["1", "2", "3"]).unwrap().wait().unwrap();
+        assert_eq!(stream.acknowledge_as("mail", 1).unwrap(), 1);
+        eventually("segment 2 is ready, so that nothing else syncs", || {
+            disk.list().unwrap().contains(&segment_name(2))
+        });
+        disk.fail_next(Operation::Sync, Fault::Io);
+        assert!(stream.acknowledge_as("mail", 2).is_err(), "seed {seed}");
+        disk.fail_next(Operation::Sync, Fault::Io);
+        assert!(stream.append(b"4").unwrap().wait().is_err(), "seed {seed}");
+        eventually("the stream was read again", || {
+            stream.snapshot().reopenings == 1
+        });
+        disk.fail_next(Operation::Write, Fault::Io);
+        let _ = stream.acknowledge_as("mail", 3);
+        disk.power_off();
+        drop(stream);
+        let stream = options.open_on(Arc::new(disk.reboot()));
+        let stream = stream.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(stream.consumers()[0].1 >= 1, "seed {seed}");
     }
 }
 
