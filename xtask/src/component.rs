@@ -25,6 +25,8 @@ pub(crate) struct Component {
     pub(crate) environment: Option<&'static str>,
     /// A Debian package that is unpacked instead of installed, because it conflicts with another one.
     pub(crate) unpacked: Option<Unpacked>,
+    /// The service of systemd that its packages start, which is disabled after they were installed.
+    pub(crate) service: Option<&'static str>,
     /// The tests and measurements that need it.
     pub(crate) needed_by: &'static str,
 }
@@ -43,6 +45,7 @@ pub(crate) const BEAM: Component = Component {
     packages: &["erlang-base", "erlang-crypto"],
     environment: None,
     unpacked: None,
+    service: None,
     needed_by: "peers/beam",
 };
 
@@ -103,7 +106,8 @@ pub(crate) const REDIS: Component = Component::new(
     &["redis-server"],
     &["redis-server"],
     "the tests of crates/redis and crates/cache, and `cargo xtask peers redis | fetch`",
-);
+)
+.with_service("redis-server");
 
 /// redis-benchmark, for comparison with our client.
 pub(crate) const REDIS_BENCHMARK: Component = Component::new(
@@ -119,7 +123,17 @@ pub(crate) const RABBITMQ: Component = Component::new(
     &["rabbitmq-server", "epmd"],
     &["rabbitmq-server"],
     "the tests of apps/fetcher, and `cargo xtask peers fetch`",
-);
+)
+.with_service("rabbitmq-server");
+
+/// NATS, which carries messages between nodes and takes lines of the log server.
+pub(crate) const NATS: Component = Component::new(
+    "NATS",
+    &["nats-server"],
+    &["nats-server"],
+    "the tests of crates/remote and `freeboard logd`",
+)
+.with_service("nats-server");
 
 /// A headless browser for the board.
 pub(crate) const CHROMIUM: Component = Component::new(
@@ -144,6 +158,7 @@ pub(crate) const MOTO: Component = Component {
     ],
     environment: Some("freeboard/moto"),
     unpacked: None,
+    service: None,
     needed_by: "the tests of archives in crates/stream and apps/lab",
 };
 
@@ -183,6 +198,7 @@ pub(crate) const SYSLOG_NG: Component = Component {
         ],
         variables: r#"export SYSLOGNG_PREFIX="$root" LD_LIBRARY_PATH="$root/lib/syslog-ng""#,
     }),
+    service: None,
     needed_by: "the tests of `freeboard logd`, and `cargo xtask peers logd`",
 };
 
@@ -201,7 +217,7 @@ pub(crate) struct Unpacked {
 
 /// The components of `cargo xtask test`.
 pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[
-    &BEAM, &CHROMIUM, &MARIADB, &MOTO, &RABBITMQ, &REDIS, &RSYSLOG, &SYSLOG_NG,
+    &BEAM, &CHROMIUM, &MARIADB, &MOTO, &NATS, &RABBITMQ, &REDIS, &RSYSLOG, &SYSLOG_NG,
 ];
 
 /// Whether a component can be used, and if not, why.
@@ -226,8 +242,14 @@ impl Component {
             packages,
             environment: None,
             unpacked: None,
+            service: None,
             needed_by,
         }
+    }
+
+    const fn with_service(mut self, name: &'static str) -> Self {
+        self.service = Some(name);
+        self
     }
 
     fn is_present(&self) -> bool {
@@ -329,6 +351,9 @@ impl Component {
             apt_get(&["update"])?;
             apt_get(&arguments)?;
         }
+        if let Some(service) = self.service {
+            disable(service)?;
+        }
         match (&self.unpacked, self.folder()) {
             (Some(unpacked), Some(folder)) => unpacked.unpack(&folder),
             _ => Ok(()),
@@ -390,6 +415,14 @@ fn apt_get(arguments: &[&str]) -> Result<()> {
         .env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
+/// Stops a service that Debian's package has started. NATS and RabbitMQ would listen on all addresses.
+fn disable(service: &str) -> Result<()> {
+    if !Path::new("/run/systemd/system").exists() {
+        return Ok(());
+    }
+    run(Command::new("systemctl").args(["disable", "--now", service]))
+}
+
 fn run(command: &mut Command) -> Result<()> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{command:?} cannot be started"))?;
@@ -429,6 +462,7 @@ mod tests {
             packages: &["dash"],
             environment: None,
             unpacked: None,
+            service: None,
             needed_by: "this test",
         };
         assert_eq!(shell.provide(), Availability::Present);

@@ -15,6 +15,7 @@
 #[cfg(feature = "browser")]
 mod browser;
 mod guarded;
+mod nats;
 mod port;
 mod programs;
 mod server;
@@ -23,6 +24,7 @@ mod wait;
 #[cfg(feature = "browser")]
 pub use browser::{Browser, BrowserError};
 pub use guarded::{Guarded, is_on_path};
+pub use nats::{JetStream, nats};
 pub use port::Port;
 pub use programs::{create_bucket, mariadb, rabbitmq, redis, rsyslog, s3, syslog_ng};
 pub use server::{Server, ServerError};

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::{guarded::Guarded, port::Port};
@@ -66,22 +67,13 @@ impl Server {
             .prefix("freeboard-")
             .tempdir()
             .map_err(io)?;
-        if let Some(prepare) = recipe.prepare {
-            let output = prepare(folder.path()).stdin(Stdio::null()).output();
-            let output = output.map_err(|error| recipe.not_started(error))?;
-            if !output.status.success() {
-                let mut said = output.stdout;
-                said.extend_from_slice(&output.stderr);
-                let log = last_lines(&String::from_utf8_lossy(&said));
-                return Err(ServerError::NotReady { name, log });
-            }
-        }
         let mut server = Self {
             recipe,
             folder,
             port: Port::reserve().map_err(io)?,
             process: None,
         };
+        server.prepare()?;
         for _ in 1..ATTEMPTS {
             match server.run() {
                 Err(ServerError::NotReady { .. }) => {}
@@ -110,6 +102,70 @@ impl Server {
     pub fn restart(&mut self) -> Result<(), ServerError> {
         self.kill();
         self.run()
+    }
+
+    /// Kills it if it runs, and starts it on the same port without its data.
+    ///
+    /// # Errors
+    /// [`ServerError`]; a retry is possible.
+    pub fn restart_empty(&mut self) -> Result<(), ServerError> {
+        self.kill();
+        let name = self.recipe.name;
+        let io = |error| ServerError::Io { name, error };
+        for entry in fs::read_dir(self.folder.path()).map_err(io)? {
+            let path = entry.map_err(io)?.path();
+            let removed = if path.is_dir() {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            };
+            removed.map_err(io)?;
+        }
+        self.prepare()?;
+        self.run()
+    }
+
+    /// Stops its process by SIGSTOP: connections stay open, and nothing answers until [`Server::resume`].
+    ///
+    /// # Errors
+    /// Those of the system; [`io::ErrorKind::NotFound`] if it does not run.
+    pub fn pause(&self) -> io::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Continues it after [`Server::pause`].
+    ///
+    /// # Errors
+    /// As those of [`Server::pause`].
+    pub fn resume(&self) -> io::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Sends a signal to the server, but not to its guard, which must be able to kill it.
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        let id = self.process.as_ref().map(Guarded::id);
+        let process = id.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        Ok(kill_process(
+            process.ok_or(io::ErrorKind::NotFound)?,
+            signal,
+        )?)
+    }
+
+    /// Runs the command that prepares an empty folder.
+    fn prepare(&self) -> Result<(), ServerError> {
+        let name = self.recipe.name;
+        let Some(prepare) = self.recipe.prepare else {
+            return Ok(());
+        };
+        let output = prepare(self.folder.path()).stdin(Stdio::null()).output();
+        let output = output.map_err(|error| self.recipe.not_started(error))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let mut said = output.stdout;
+        said.extend_from_slice(&output.stderr);
+        let log = last_lines(&String::from_utf8_lossy(&said));
+        Err(ServerError::NotReady { name, log })
     }
 
     fn run(&mut self) -> Result<(), ServerError> {
