@@ -60,7 +60,9 @@ pub(crate) fn write_mark(storage: &dyn Storage, mark: &RetentionMark) -> io::Res
         Some(Ok(mark)) => mark.first_kept,
         _ => 0,
     };
-    let [first, second] = read_marks(file.as_ref())?;
+    // From the device: the page cache may hold a mark that a failed sync has lost, and the other one is needed.
+    let device = storage.open(RETENTION_MARK, Access::ReadDevice)?;
+    let [first, second] = read_marks(device.as_ref())?;
     let slot = u64::from(first_kept(&first) > first_kept(&second));
     file.write_at(&[&mark.encode()], slot * ALIGNMENT as u64)?;
     file.sync()

@@ -14,7 +14,7 @@ use freeboard_stream::{
     },
     storage::{
         Access, Disk, Storage,
-        simulated::{SimulatedDisk, SimulatedSettings},
+        simulated::{Fault, Operation, SimulatedDisk, SimulatedSettings},
     },
     verify,
 };
@@ -213,6 +213,67 @@ fn segments_that_somebody_deleted_are_told_from_those_that_retention_let_go() {
     assert!(found[0].contains("there is no retention mark"), "{found:?}");
     fs::write(&mark_path, mark_file).unwrap();
     assert_eq!(damages(path, Some(&key)), [""; 0]);
+}
+
+/// The page cache shows a mark that a failed sync has lost. The other one must not be written over.
+#[test]
+fn a_mark_that_holds_is_not_replaced_for_one_that_is_lost() {
+    for seed in 0..16 {
+        let disk = SimulatedDisk::new(SimulatedSettings {
+            seed,
+            ..SimulatedSettings::default()
+        });
+        let retention = Retention {
+            acknowledged: true,
+            ..Retention::default()
+        };
+        let stream = options(retention).open_on(Arc::new(disk.clone())).unwrap();
+        fill(&stream, 3);
+        let is_there = |segment| disk.list().unwrap().contains(&segment_name(segment));
+        let acknowledge_before = |segment| {
+            let mut bytes = [0; ALIGNMENT];
+            let file = disk.open(&segment_name(segment), Access::Read).unwrap();
+            file.read_at(&mut bytes, 0).unwrap();
+            let header = SegmentHeader::decode(&bytes).unwrap();
+            stream.acknowledge(header.first_record - 1);
+        };
+        acknowledge_before(2);
+        eventually("segment 1 to go", || !is_there(1));
+        eventually("segment 5, so that nothing else syncs", || is_there(5));
+        disk.fail_next(Operation::Sync, Fault::Io);
+        acknowledge_before(3);
+        eventually("the mark to be lost", || stream.fault().is_some());
+        assert!(is_there(2), "seed {seed}");
+        eventually("segment 2 to go after the next segment is begun", || {
+            append_in_time(&stream, 10_000);
+            !is_there(2)
+        });
+        let file = disk.open(RETENTION_MARK, Access::ReadDevice).unwrap();
+        let kept = [0, 1].map(|slot| {
+            let mut bytes = [0; RETENTION_MARK_BYTES];
+            file.read_at(&mut bytes, slot * ALIGNMENT as u64).unwrap();
+            RetentionMark::decode(&bytes).map(|mark| mark.first_kept)
+        });
+        let hold = kept.iter().all(Result::is_ok);
+        assert!(hold, "seed {seed}: {kept:?}");
+    }
+}
+
+/// Reads past the page cache are of whole pages.
+#[test]
+fn a_file_of_marks_that_is_shorter_than_a_page_is_extended() {
+    for bytes in [0, 100, RETENTION_MARK_BYTES, ALIGNMENT + 1] {
+        let (directory, stream) = open(options(segments(3)));
+        fill(&stream, 6);
+        stream.close().unwrap();
+        let path = directory.path().join(RETENTION_MARK);
+        let mark = fs::read(&path).unwrap();
+        fs::write(&path, &mark[..bytes]).unwrap();
+        let stream = options(segments(3)).open(directory.path()).unwrap();
+        fill(&stream, 6);
+        stream.close().unwrap();
+        assert_eq!(damages(directory.path(), None), [""; 0], "{bytes} bytes");
+    }
 }
 
 #[test]
