@@ -38,11 +38,11 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache over `redis`, with an actor of `system` that receives notifications and handles timeouts.
+    /// A cache over `redis`, a server or a [`freeboard_redis::Cluster`], with an actor of `system` that receives
+    /// notifications and handles timeouts.
     ///
     /// # Errors
-    /// [`CacheStartError`]. An unreachable server is not an error here. A [`freeboard_redis::Cluster`] has no
-    /// subscriptions, which notifications need: [`freeboard_redis::RedisError::NotOnCluster`].
+    /// [`CacheStartError`]. An unreachable server is not an error here.
     pub fn new(
         system: &System,
         redis: &Redis,

@@ -39,7 +39,7 @@
 //!
 //! # Races
 //!
-//! Each row has a test of the given name in `tests/it/races.rs` or `tests/it/losses.rs`, against a real Redis, and
+//! Each row has a test of the given name in `tests/it/races.rs`, `losses.rs` or `cluster.rs`, against a real Redis, and
 //! most also against the embedded one.
 //!
 //! | event | result | test |
@@ -74,6 +74,8 @@
 //! | a foreign value is stored under the key | a miss, counted, and overwritten | `a_foreign_value_is_a_miss_and_is_counted` |
 //! | a waiting caller goes away | it is skipped | `a_caller_that_goes_away_leaves_its_turn_to_others` |
 //! | no caller fills in time | an error, after one more request | `the_end_of_the_wait_is_an_outcome` |
+//! | a slot moves to another node of a cluster | no effect: an entry moves as a whole, and scripts follow it | `slots_that_move_make_no_difference` |
+//! | a node of a cluster is killed | its keys are fetched without Redis; the notifications come from another node | `a_killed_node_stops_no_caller` |
 //!
 //! # Limits
 //!
@@ -85,8 +87,8 @@
 //!   misses wait until the new time is known, for at most a second.
 //! - If Redis does not answer for [`CacheOptions::lease_time`], a lease cannot be given back, and expires.
 //! - A failover to a lagging replica restores values that were invalidated since, and leases that were over.
-//! - A cluster has no subscriptions, so there is no cache on one ([`Cache::new`]); single servers and failover
-//!   groups work.
+//! - On a cluster, the clocks of the nodes should agree as those of a failover group: their difference is as if the
+//!   server's clock were set. Each notification goes to all nodes; there is one only if callers of another process wait.
 
 #![forbid(unsafe_code)]
 

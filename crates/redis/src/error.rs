@@ -57,9 +57,6 @@ pub enum RedisError {
     /// sent.
     #[error("the keys belong to several hash slots")]
     CrossSlot,
-    /// The operation is not supported on a cluster. Not sent.
-    #[error("{0} is not supported on a cluster")]
-    NotOnCluster(&'static str),
     /// The cluster redirected the command more than five times. Not
     /// executed. Contains the last redirection.
     #[error("too many redirections: {0}")]
@@ -82,7 +79,6 @@ impl RedisError {
                 | Self::NotAllowed(_)
                 | Self::TooManySubscriptions
                 | Self::CrossSlot
-                | Self::NotOnCluster(_)
                 | Self::Closed
         )
     }

@@ -99,6 +99,9 @@ pub enum RedisOptionsError {
     /// The URL is malformed.
     #[error("\"{0}\" is not a URL of the form redis://user:password@host:port/database")]
     Url(String),
+    /// The URL of a cluster is malformed.
+    #[error("not a URL of the form redis-cluster://user:password@host:port,host:port")]
+    ClusterUrl,
     /// The URL requires TLS.
     #[error(
         "TLS (rediss://) is not supported: use a TLS proxy such as stunnel, and connect to it with redis://"
@@ -265,6 +268,28 @@ impl ClusterOptions {
         }
     }
 
+    /// Parses `redis-cluster://user:password@host:port,host:port`, with one or more nodes. User, password and ports
+    /// are optional.
+    ///
+    /// # Errors
+    /// [`RedisOptionsError`]. Its text never contains the password.
+    pub fn from_url(url: &str) -> Result<Self, RedisOptionsError> {
+        let rest = url.strip_prefix("redis-cluster://");
+        let rest = rest.ok_or(RedisOptionsError::ClusterUrl)?;
+        let (login, hosts) = match rest.rsplit_once('@') {
+            Some((login, hosts)) => (format!("{login}@"), hosts),
+            None => (String::new(), rest),
+        };
+        let nodes = hosts
+            .split(',')
+            .map(|host| RedisOptions::from_url(&format!("redis://{login}{host}")));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        let mut options = Self::new(nodes.iter().map(|node| (node.host.clone(), node.port)));
+        // The last one has the database, if there is any.
+        options.node = nodes.into_iter().next_back().unwrap_or_default();
+        Ok(options)
+    }
+
     pub(crate) fn validate(&self) -> Result<(), RedisOptionsError> {
         let interval_ms = self.refresh_interval.as_millis();
         let interval_ms = usize::try_from(interval_ms).unwrap_or(usize::MAX);
@@ -319,6 +344,26 @@ mod tests {
         check("redis://:secret@h/zero", "zero");
         check("redis://:secret%ff@h", "UTF-8");
         check("redis://h?timeout=1", "not a URL");
+    }
+
+    #[test]
+    fn a_clusters_url_names_several_nodes() {
+        let options = ClusterOptions::from_url("redis-cluster://a:b%40c@h,[::1]:7000/").unwrap();
+        let seeds = [("h".to_owned(), 6379), ("::1".to_owned(), 7000)];
+        assert_eq!(options.seeds, seeds);
+        assert_eq!(options.node.username.as_deref(), Some("a"));
+        assert_eq!(options.node.password.as_deref(), Some("b@c"));
+        let check = |url: &str, wanted: &str| {
+            let options = ClusterOptions::from_url(url);
+            let text = options.and_then(|it| it.validate()).unwrap_err();
+            let text = text.to_string();
+            assert!(text.contains(wanted), "{url}: {text}");
+            assert!(!text.contains("secret"), "{url}: {text}");
+        };
+        check("redis://:secret@h", "redis-cluster://");
+        check("redis-cluster://:secret@h,", "not a URL");
+        check("redis-cluster://:secret@", "not a URL");
+        check("redis-cluster://h/3", "database must be between 0 and 0");
     }
 
     #[test]

@@ -147,9 +147,8 @@ impl Drop for Pool {
     }
 }
 
-/// A subscription. It ends when this is dropped, and keeps the client's connections open like a handle.
-#[must_use = "the subscription ends when it is dropped"]
-pub struct Subscription {
+/// A subscription at one server. It ends when this is dropped.
+pub(crate) struct Subscription {
     name: Bytes,
     id: u64,
     pool: Arc<Pool>,

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use freeboard_actor::{Recipient, System};
+use freeboard_meter::Exposition;
 use freeboard_net::poller::Poller;
 
 use crate::{
@@ -12,10 +13,10 @@ use crate::{
     from_value::FromValue,
     metrics::RedisSnapshot,
     options::RedisOptions,
-    pool::{Pool, Subscription},
+    pool::Pool,
     request::Request,
     subscribers::PubSub,
-    target::{Servers, Target},
+    target::{Servers, Subscription, Target},
 };
 
 /// A client of one Redis server, or of a cluster ([`crate::Cluster`]). It is cheap to clone, and usable from
@@ -119,7 +120,7 @@ impl Redis {
     /// Sends the messages of a channel to an actor, beginning with [`PubSub::Subscribed`].
     ///
     /// # Errors
-    /// [`RedisError::TooManySubscriptions`], [`RedisError::NotOnCluster`].
+    /// [`RedisError::TooManySubscriptions`].
     pub fn subscribe(
         &self,
         channel: impl Into<Bytes>,
@@ -132,6 +133,14 @@ impl Redis {
     #[must_use]
     pub fn snapshot(&self) -> RedisSnapshot {
         self.target.snapshot()
+    }
+
+    /// Adds the metrics of the connections, and of the cluster if it is one, to `text` with the label `client`.
+    pub fn render(&self, client: &str, text: &mut Exposition) {
+        match &self.target.servers {
+            Servers::One(pool) => pool.snapshot().render(client, text),
+            Servers::Cluster(core) => core.snapshot().render(client, text),
+        }
     }
 }
 

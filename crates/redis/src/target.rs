@@ -8,13 +8,13 @@ use freeboard_meter::now_ns;
 use freeboard_platform::thread;
 
 use crate::{
-    cluster::{core::Core, request},
+    cluster::{core::Core, request, subscriptions::ClusterSubscription},
     command::Command,
     error::RedisError,
     in_flight::Awaits,
     metrics::RedisSnapshot,
     options::nanos,
-    pool::{Deadline, Pool, Subscription},
+    pool::{self, Deadline, Pool},
     reply::Reply,
     subscribers::PubSub,
 };
@@ -33,6 +33,19 @@ pub(crate) struct Target {
 pub(crate) enum Servers {
     One(Arc<Pool>),
     Cluster(Arc<Core>),
+}
+
+/// A subscription. It ends when this is dropped, and keeps the client's connections open like a handle.
+#[must_use = "the subscription ends when it is dropped"]
+#[derive(Debug)]
+#[allow(dead_code, reason = "held so that it lives")]
+pub struct Subscription(Subscribed);
+
+#[derive(Debug)]
+#[allow(dead_code, reason = "held so that it lives")]
+enum Subscribed {
+    One(pool::Subscription),
+    Cluster(Arc<ClusterSubscription>),
 }
 
 impl Target {
@@ -60,9 +73,10 @@ impl Target {
         to: Recipient<PubSub>,
     ) -> Result<Subscription, RedisError> {
         match &self.servers {
-            Servers::One(pool) => pool.subscribe(name, to),
-            Servers::Cluster(_) => Err(RedisError::NotOnCluster("a subscription")),
+            Servers::One(pool) => pool.subscribe(name, to).map(Subscribed::One),
+            Servers::Cluster(core) => core.subscribe(name, to).map(Subscribed::Cluster),
         }
+        .map(Subscription)
     }
 
     pub(crate) fn snapshot(&self) -> RedisSnapshot {

@@ -18,6 +18,7 @@ mod guarded;
 mod nats;
 mod port;
 mod programs;
+mod redis_cluster;
 mod server;
 mod wait;
 
@@ -27,6 +28,7 @@ pub use guarded::{Guarded, is_on_path};
 pub use nats::{JetStream, nats};
 pub use port::Port;
 pub use programs::{create_bucket, mariadb, rabbitmq, redis, rsyslog, s3, syslog_ng};
+pub use redis_cluster::RedisCluster;
 pub use server::{Server, ServerError};
 #[cfg(target_os = "linux")]
 pub use wait::resident_bytes;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::server::{Server, ServerError};
+use crate::server::ServerError;
 
 /// Longer than any step of a test takes.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 /// It is installed and does not start.
 #[track_caller]
 #[allow(clippy::print_stderr, reason = "skipped tests say so")]
-pub fn if_installed(started: Result<Server, ServerError>) -> Option<Server> {
+pub fn if_installed<T>(started: Result<T, ServerError>) -> Option<T> {
     match started {
         Ok(server) => Some(server),
         Err(error @ ServerError::Missing { .. }) => {

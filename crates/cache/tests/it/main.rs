@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "random tests print their seed")]
 #![allow(clippy::duplicate_mod, reason = "two servers, the same tests")]
 
+mod cluster;
 mod common;
 mod embedded;
 mod limits;

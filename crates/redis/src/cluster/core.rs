@@ -6,12 +6,16 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use bytes::Bytes;
+use freeboard_actor::Recipient;
+use freeboard_flow::random;
 use freeboard_meter::Counter;
 use freeboard_net::poller::Poller;
 use parking_lot::Mutex;
 
 use super::{
     answers::{Address, SlotMap},
+    subscriptions::{ClusterSubscription, ClusterSubscriptions},
     topology::{Node, Topology},
 };
 use crate::{
@@ -19,6 +23,7 @@ use crate::{
     metrics::{ClusterSnapshot, NodeSnapshot, RedisSnapshot},
     options::ClusterOptions,
     routing::{random_number, random_seed},
+    subscribers::PubSub,
     sync::{AtomicU64, Ordering},
 };
 
@@ -29,6 +34,7 @@ pub(crate) struct Core {
     pub(super) options: ClusterOptions,
     pub(super) topology: Topology,
     pub(super) waiting: Waiting,
+    pub(super) subscriptions: ClusterSubscriptions,
     refresh: Mutex<Refresh>,
     /// Wakes the refresher.
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -61,6 +67,7 @@ impl Core {
             topology: Topology::new(poller, options.node.clone()),
             waiting: Waiting::new(options.waiting, options.waiting_bytes),
             options,
+            subscriptions: ClusterSubscriptions::default(),
             refresh: Mutex::default(),
             waker: OnceLock::new(),
             turn: AtomicU64::new(seed),
@@ -81,9 +88,29 @@ impl Core {
             return Err(refresh.error.clone().unwrap_or_else(connecting));
         }
         drop(refresh);
+        let mut masters = self.masters().into_iter();
+        masters.try_for_each(|node| node.pool.check_up())
+    }
+
+    /// The nodes that own slots, in an order that begins anywhere.
+    pub(super) fn masters(&self) -> Vec<Arc<Node>> {
         let nodes = self.topology.nodes().into_iter();
-        let mut masters = nodes.filter(|(_, slots)| *slots > 0);
-        masters.try_for_each(|(node, _)| node.pool.check_up())
+        let masters = nodes.filter(|(_, slots)| *slots > 0);
+        let mut masters: Vec<_> = masters.map(|(node, _)| node).collect();
+        let first = random::below(self.number(), masters.len());
+        masters.rotate_left(first);
+        masters
+    }
+
+    pub(crate) fn subscribe(
+        self: &Arc<Self>,
+        name: Bytes,
+        to: Recipient<PubSub>,
+    ) -> Result<Arc<ClusterSubscription>, RedisError> {
+        let subscription = self.subscriptions.add(self, name, to)?;
+        // From now on, the refresher watches its node.
+        self.wake();
+        Ok(subscription)
     }
 
     pub(crate) fn connections(&self) -> RedisSnapshot {
@@ -94,7 +121,7 @@ impl Core {
         }
     }
 
-    pub(super) fn snapshot(&self) -> ClusterSnapshot {
+    pub(crate) fn snapshot(&self) -> ClusterSnapshot {
         let nodes = self.topology.nodes().into_iter();
         let nodes = nodes.map(|(node, slots)| NodeSnapshot {
             address: node.address.to_string(),
@@ -138,7 +165,7 @@ impl Core {
     }
 
     pub(super) fn delay_ns(&self, attempt: u32) -> u64 {
-        let jitter_ppm = freeboard_flow::random::below(self.number(), PPM) as u32;
+        let jitter_ppm = random::below(self.number(), PPM) as u32;
         self.options.backoff.delay_jittered_ns(attempt, jitter_ppm)
     }
 

@@ -11,6 +11,7 @@ mod answers;
 pub(crate) mod core;
 mod refresher;
 pub(crate) mod request;
+pub(crate) mod subscriptions;
 mod topology;
 
 use std::{fmt, ops::Deref, sync::Arc};
@@ -18,7 +19,7 @@ use std::{fmt, ops::Deref, sync::Arc};
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_net::poller::Poller;
 
-use self::{core::Core, refresher::TopologyRefresher};
+use self::{core::Core, refresher::TopologyRefresher, topology::Node};
 use crate::{
     error::ConnectError, metrics::ClusterSnapshot, options::ClusterOptions, redis::Redis,
     target::Servers,
@@ -48,8 +49,10 @@ use crate::{
 /// - Commands for a node that is down fail with [`crate::RedisError::Down`], and the client refreshes its
 ///   slot map, because another node may own the slots now.
 ///
-/// Not supported: subscriptions ([`crate::RedisError::NotOnCluster`]; a [`Redis`] on any node receives the
-/// messages of all) and reads from replicas.
+/// - A subscription is at one node, which receives the messages of all, and moves to another if that node is
+///   down. Messages in between are missed; [`crate::PubSub::Subscribed`] tells when it is active again.
+///
+/// Not supported: reads from replicas, and sharded channels (`SSUBSCRIBE`).
 #[derive(Clone)]
 pub struct Cluster {
     redis: Redis,
@@ -78,12 +81,9 @@ impl Cluster {
     /// A client of each node that currently owns slots.
     #[must_use]
     pub fn masters(&self) -> Vec<Redis> {
-        let nodes = self.core.topology.nodes().into_iter();
-        let masters = nodes.filter(|(_, slots)| *slots > 0);
         let timeout = self.core.options.node.timeout;
-        masters
-            .map(|(node, _)| Redis::new(Servers::One(node.pool.clone()), timeout))
-            .collect()
+        let client = |node: Arc<Node>| Redis::new(Servers::One(node.pool.clone()), timeout);
+        self.core.masters().into_iter().map(client).collect()
     }
 
     /// The counters of all nodes. Nodes that left the cluster are not included.

@@ -1,4 +1,5 @@
-//! The actor that refreshes a cluster's slot map, and retries requests when they are due.
+//! The actor that refreshes a cluster's slot map, retries requests when they are due, and moves subscriptions whose
+//! nodes are gone.
 //!
 //! It queries one node at a time, on request, and at most once per refresh interval. After a failure it
 //! queries the next node, sooner, with back-off.
@@ -33,6 +34,8 @@ pub(crate) struct TopologyRefresher {
     failures: u32,
     /// Index of the next node.
     turn: usize,
+    /// When to check the nodes of the subscriptions.
+    check_ns: u64,
     alarm: Alarm,
 }
 
@@ -44,6 +47,7 @@ impl TopologyRefresher {
             next_ns: 0,
             failures: 0,
             turn: 0,
+            check_ns: 0,
             alarm: Alarm::default(),
         }
     }
@@ -66,7 +70,14 @@ impl TopologyRefresher {
         }
         let is_waiting = !self.is_asking && core.is_refresh_wanted();
         let refresh_ns = if is_waiting { self.next_ns } else { u64::MAX };
-        let due_ns = refresh_ns.min(core.waiting.due_ns());
+        let mut due_ns = refresh_ns.min(core.waiting.due_ns());
+        if !core.subscriptions.is_empty() {
+            if self.check_ns <= now_ns {
+                core.subscriptions.place(&core.masters());
+                self.check_ns = now_ns.saturating_add(nanos(core.options.refresh_interval));
+            }
+            due_ns = due_ns.min(self.check_ns);
+        }
         // Without a timer, the next run tries again.
         let _ = self.alarm.set(due_ns, cx, Self::alarmed);
     }
@@ -112,7 +123,7 @@ impl TopologyRefresher {
     fn learn(&mut self, core: &Arc<Core>, answer: Result<SlotMap, RedisError>) {
         let outcome = answer.map(|map| core.topology.replace(map));
         if outcome.is_ok() {
-            self.failures = 0;
+            (self.failures, self.check_ns) = (0, 0);
         } else {
             let delay_ns = core.delay_ns(self.failures);
             let delay_ns = delay_ns.min(nanos(core.options.refresh_interval));

@@ -12,73 +12,21 @@ use bytes::Bytes;
 use freeboard_actor::System;
 use freeboard_net::poller::Poller;
 use freeboard_redis::{
-    Cluster, ClusterOptions, Command, Redis, RedisError, Request, Script, hash_slot,
+    Cluster, ClusterOptions, Command, PubSub, RedisError, Request, Script, hash_slot,
 };
-use freeboard_test_servers::Port;
+use freeboard_test_servers::{RedisCluster, if_installed};
 
-use crate::common::{LONG, Server, eventually, options, ping, system};
+use crate::common::{Collector, LONG, eventually, options, ping, system};
 
 const NODES: usize = 3;
 const SLOTS: usize = 16_384;
 /// Keys of the slot that moves.
 const KEYS: usize = 100;
 
-struct Node {
-    server: Server,
-    redis: Redis,
-    id: String,
-    /// Where the others reach it.
-    bus: Port,
-}
-
-fn cluster_command(name: &str) -> Command {
-    Command::new("CLUSTER").arg(name)
-}
-
-/// Nodes that know each other, each with a third of the slots.
-fn start(system: &System, poller: &Poller) -> Option<Vec<Node>> {
-    let mut nodes = Vec::new();
-    for index in 0..NODES {
-        let bus = Port::reserve().unwrap();
-        let number = bus.number().to_string();
-        let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &number])?;
-        let redis = Redis::connect(system, poller, options(server.port)).unwrap();
-        redis.wait_up(LONG).unwrap();
-        let (first, end) = (SLOTS * index / NODES, SLOTS * (index + 1) / NODES);
-        let slots = cluster_command("ADDSLOTSRANGE").integer(first as i64);
-        redis
-            .cmd::<()>(slots.integer(end as i64 - 1))
-            .wait()
-            .unwrap();
-        let epoch = cluster_command("SET-CONFIG-EPOCH").integer(index as i64 + 1);
-        redis.cmd::<()>(epoch).wait().unwrap();
-        let id = redis.cmd(cluster_command("MYID")).wait().unwrap();
-        nodes.push(Node {
-            server,
-            redis,
-            id,
-            bus,
-        });
-    }
-    for node in &nodes[1..] {
-        let meet = cluster_command("MEET").arg("127.0.0.1");
-        let meet = meet
-            .integer(node.server.port.into())
-            .integer(node.bus.number().into());
-        nodes[0].redis.cmd::<()>(meet).wait().unwrap();
-    }
-    let is_ready = |node: &Node| {
-        let info: String = node.redis.cmd(cluster_command("INFO")).wait().unwrap();
-        info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
-    };
-    eventually("the nodes are a cluster", || nodes.iter().all(is_ready));
-    Some(nodes)
-}
-
-fn connect(system: &System, poller: &Poller, nodes: &[Node]) -> Cluster {
+fn connect(system: &System, poller: &Poller, nodes: &RedisCluster) -> Cluster {
     let options = ClusterOptions {
         node: options(0),
-        ..ClusterOptions::new([("127.0.0.1", nodes[0].server.port)])
+        ..ClusterOptions::from_url(&nodes.url()).unwrap()
     };
     let cluster = Cluster::connect(system, poller, options).unwrap();
     cluster.wait_up(LONG).unwrap();
@@ -96,7 +44,7 @@ fn mget<K: AsRef<[u8]>>(cluster: &Cluster, keys: [K; 2]) -> Request<'_, Vec<Opti
 #[test]
 fn commands_find_the_nodes_that_have_their_keys() {
     let (system, poller) = system();
-    let Some(nodes) = start(&system, &poller) else {
+    let Some(nodes) = if_installed(RedisCluster::start(NODES)) else {
         return;
     };
     let cluster = connect(&system, &poller, &nodes);
@@ -134,39 +82,10 @@ fn commands_find_the_nodes_that_have_their_keys() {
     );
 }
 
-/// Moves a slot, with a pause for the load between the steps.
-fn migrate(slot: u16, from: &Node, to: &Node, all: &[Node], mut pause: impl FnMut()) {
-    let set_slot = |on: &Node, how: &str, id: &str| {
-        let command = cluster_command("SETSLOT").integer(slot.into()).arg(how);
-        on.redis.cmd::<()>(command.arg(id)).wait().unwrap();
-    };
-    set_slot(to, "IMPORTING", &from.id);
-    set_slot(from, "MIGRATING", &to.id);
-    loop {
-        pause();
-        let keys = cluster_command("GETKEYSINSLOT").integer(slot.into());
-        let keys: Vec<String> = from.redis.cmd(keys.integer(10)).wait().unwrap();
-        if keys.is_empty() {
-            break;
-        }
-        let command = Command::new("MIGRATE").arg("127.0.0.1");
-        let command = command.integer(to.server.port.into()).arg("");
-        let command = command.integer(0).integer(5_000).arg("KEYS").args(keys);
-        from.redis.cmd::<()>(command).wait().unwrap();
-    }
-    pause();
-    set_slot(to, "NODE", &to.id);
-    set_slot(from, "NODE", &to.id);
-    for other in all {
-        set_slot(other, "NODE", &to.id);
-    }
-    pause();
-}
-
 #[test]
 fn a_slot_moves_under_load_and_nothing_is_lost() {
     let (system, poller) = system();
-    let Some(nodes) = start(&system, &poller) else {
+    let Some(nodes) = if_installed(RedisCluster::start(NODES)) else {
         return;
     };
     let cluster = connect(&system, &poller, &nodes);
@@ -224,7 +143,7 @@ fn a_slot_moves_under_load_and_nothing_is_lost() {
     let owner = usize::from(slot) * NODES / SLOTS;
     let other = (owner + 1) % NODES;
     for (from, to) in [(owner, other), (other, owner), (owner, other)] {
-        migrate(slot, &nodes[from], &nodes[to], &nodes, pause);
+        nodes.migrate(slot, [from, to], pause);
     }
     is_over.store(true, Ordering::SeqCst);
     threads
@@ -239,4 +158,57 @@ fn a_slot_moves_under_load_and_nothing_is_lost() {
     assert_eq!(snapshot.waiting, 0);
     let slots = snapshot.nodes.iter().map(|node| node.slots);
     assert_eq!(slots.sum::<u64>(), SLOTS as u64);
+}
+
+#[test]
+fn a_subscription_hears_all_nodes_and_outlives_its_own() {
+    let (system, poller) = system();
+    let Some(mut nodes) = if_installed(RedisCluster::start(NODES)) else {
+        return;
+    };
+    let cluster = connect(&system, &poller, &nodes);
+    let (heard, collector) = Collector::<PubSub>::spawn(&system);
+    let subscription = cluster.subscribe("news", collector).unwrap();
+    let active = || {
+        let heard = heard.lock().unwrap();
+        let subscribed = heard
+            .iter()
+            .filter(|it| matches!(it, PubSub::Subscribed { .. }));
+        subscribed.count()
+    };
+    let hears = |text: &'static str| {
+        let message = PubSub::Message {
+            channel: "news".into(),
+            payload: text.into(),
+        };
+        heard.lock().unwrap().contains(&message)
+    };
+    eventually("it is active", || active() == 1);
+    for node in cluster.masters() {
+        node.publish("news", "from each").wait().unwrap();
+    }
+    let each =
+        |it: &&PubSub| matches!(it, PubSub::Message { payload, .. } if payload == "from each");
+    eventually("each node's message is heard once", || {
+        heard.lock().unwrap().iter().filter(each).count() == NODES
+    });
+    // Whichever node has it, it is killed.
+    for index in 0..NODES {
+        let before = active();
+        let has_it = nodes.has_subscriber(index, "news");
+        nodes.node(index).kill();
+        if has_it {
+            eventually("it is active elsewhere", || active() > before);
+        }
+        nodes.node(index).restart().unwrap();
+        nodes.wait_up();
+    }
+    eventually("a message of the others is heard", || {
+        let _ = cluster.publish("news", "after all").wait();
+        hears("after all")
+    });
+    drop(subscription);
+    eventually("no node has it", || {
+        !(0..NODES).any(|index| nodes.has_subscriber(index, "news"))
+    });
 }
