@@ -53,10 +53,8 @@ impl RedisCluster {
                 &bus.number().to_string(),
                 "--cluster-require-full-coverage",
                 "no",
-                "--cluster-node-timeout",
-                "2000",
             ])?;
-            let (first, end) = (SLOTS * index / nodes, SLOTS * (index + 1) / nodes);
+            let (first, end) = (first_slot(index, nodes), first_slot(index + 1, nodes));
             let address = server.address();
             let slots = format!("CLUSTER ADDSLOTSRANGE {first} {}", end - 1);
             command(address, &slots).map_err(io)?;
@@ -83,7 +81,10 @@ impl RedisCluster {
     pub fn wait_up(&self) {
         let is_up = |index| {
             let info = self.at(index, "CLUSTER INFO").remove(0);
-            info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
+            let has_all = info.contains("cluster_state:ok") && info.contains("slots_ok:16384");
+            // Without a link, a published message does not arrive.
+            let nodes = self.at(index, "CLUSTER NODES").remove(0);
+            has_all && nodes.lines().all(|node| node.contains(" connected"))
         };
         eventually("the nodes are a cluster", || {
             (0..self.nodes.len()).all(is_up)
@@ -102,6 +103,14 @@ impl RedisCluster {
         let addresses = self.addresses();
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         format!("redis-cluster://{}", addresses.join(","))
+    }
+
+    /// The node that a slot belongs to at first.
+    #[must_use]
+    pub fn owner(&self, slot: u16) -> usize {
+        let nodes = self.nodes.len();
+        let owner = (0..nodes).rfind(|node| first_slot(*node, nodes) <= slot.into());
+        owner.unwrap_or_default()
     }
 
     /// A node's server, to kill and to restart.
@@ -155,6 +164,10 @@ impl RedisCluster {
         let answer = command(self.addresses()[node], text);
         answer.unwrap_or_else(|error| panic!("{text}: {error}"))
     }
+}
+
+fn first_slot(node: usize, nodes: usize) -> usize {
+    SLOTS * node / nodes
 }
 
 /// Sends a command whose words are separated by spaces. Returns the strings of its reply.

@@ -25,7 +25,7 @@ const PROCESSES: usize = 3;
 /// Callers of a process. One more thread of each invalidates.
 const CALLERS: usize = 2;
 const KEYS: usize = 24;
-/// Hash tags, and so slots. The slots of 0 to 5 are those of the nodes 2, 1, 1, 0, 2 and 0.
+/// Hash tags, and so slots. Each node has two of them.
 const TAGS: usize = 6;
 /// Operations of each thread from one step to the next.
 const STEP: u64 = 20;
@@ -38,10 +38,6 @@ fn slot(tag: usize) -> u16 {
     hash_slot(tag.to_string().as_bytes())
 }
 
-fn owner(tag: usize) -> usize {
-    usize::from(slot(tag)) * NODES / (1 << 14)
-}
-
 /// The store behind the caches, and what callers may see.
 struct World {
     /// The value of each key in the store.
@@ -50,8 +46,8 @@ struct World {
     floors: [AtomicU64; KEYS],
     /// Holders of each key's lease.
     holders: [AtomicI64; KEYS],
-    /// The node that is killed: what it granted before is forgotten.
-    killed: Option<usize>,
+    /// Tags of the node that is killed: what it granted before is forgotten.
+    killed: Vec<usize>,
     is_over: AtomicBool,
     /// Operations of each thread.
     progress: [AtomicU64; PROCESSES * (CALLERS + 1)],
@@ -79,7 +75,7 @@ impl World {
             Ok(Found::Lease(lease)) => {
                 tally.leases.fetch_add(1, SeqCst);
                 // An invalidation voids a lease, so that another one is granted.
-                let is_alone = index.is_multiple_of(2) && self.killed != Some(owner(index % TAGS));
+                let is_alone = index.is_multiple_of(2) && !self.killed.contains(&(index % TAGS));
                 let is_counted = is_alone && !lease.is_direct();
                 let others = self.holders[index].fetch_add(is_counted.into(), SeqCst);
                 assert!(!is_counted || others == 0, "key {index} has two leases");
@@ -147,7 +143,9 @@ fn run(
         versions: Default::default(),
         floors: Default::default(),
         holders: Default::default(),
-        killed,
+        killed: (0..TAGS)
+            .filter(|tag| killed == Some(nodes.owner(slot(*tag))))
+            .collect(),
         is_over: AtomicBool::new(false),
         progress: Default::default(),
     });
@@ -215,7 +213,8 @@ fn slots_that_move_make_no_difference() {
     };
     let sum = run(&mut nodes, None, &options, |nodes, world| {
         for tag in 0..TAGS {
-            let (from, to) = (owner(tag), (owner(tag) + 1) % NODES);
+            let from = nodes.owner(slot(tag));
+            let to = (from + 1) % NODES;
             nodes.migrate(slot(tag), [from, to], || world.step());
             nodes.migrate(slot(tag), [to, from], || world.step());
         }
@@ -231,7 +230,7 @@ fn a_killed_node_stops_no_caller() {
     };
     const KILLED: usize = 2;
     let sum = run(&mut nodes, Some(KILLED), &options(), |nodes, world| {
-        let moving = (0..TAGS).find(|tag| owner(*tag) == 0).unwrap();
+        let moving = (0..TAGS).find(|tag| nodes.owner(slot(*tag)) == 0).unwrap();
         world.step();
         nodes.node(KILLED).kill();
         world.step();

@@ -52,6 +52,9 @@ pub(crate) fn submit(core: &Arc<Core>, command: Command, deadline: Deadline, rep
     request.send();
 }
 
+/// Where a command was sent, and how.
+type Sent = (Arc<Node>, Awaits);
+
 /// A command, and the receiver of its outcome. It keeps the core alive until it has its outcome.
 struct ClusterRequest {
     core: Arc<Core>,
@@ -70,7 +73,7 @@ impl ClusterRequest {
             None => {
                 let outcome = Err(RedisError::Down(DownReason::Connecting));
                 let core = self.core.clone();
-                core.count_refused(self.try_later(outcome));
+                core.count_refused(self.try_later(outcome, None));
             }
         }
     }
@@ -79,18 +82,21 @@ impl ClusterRequest {
         let command = self.command.clone();
         let deadline = Deadline::Fixed(self.deadline_ns);
         let pool = node.pool.clone();
-        let settle = move |outcome| self.settle(&node, outcome);
+        let settle = move |outcome| self.settle((node, awaits), outcome);
         pool.submit(&command, awaits, deadline, Reply::Call(Box::new(settle)));
     }
 
     /// Handles the result of a try. Returns `false` if the recipient refused the final outcome.
-    fn settle(self, node: &Node, outcome: ReplyResult) -> bool {
+    fn settle(self, (node, awaits): Sent, outcome: ReplyResult) -> bool {
         let redirection = match &outcome {
             Ok(Value::Error(error)) => Redirection::of(error, &node.address),
             Err(RedisError::Down(reason)) => {
                 self.core.want_refresh();
-                // The node is new.
-                (*reason == DownReason::Connecting).then_some(Redirection::Later)
+                if *reason == DownReason::Connecting {
+                    // The node is new. The slot map may not name it yet, and would only lead here again.
+                    return self.try_later(outcome, Some((node, awaits)));
+                }
+                None
             }
             _ => None,
         };
@@ -98,7 +104,7 @@ impl ClusterRequest {
             None => self.deliver(outcome),
             Some(Redirection::Later) => {
                 self.core.want_refresh();
-                self.try_later(outcome)
+                self.try_later(outcome, None)
             }
             Some(Redirection::To { node, moved }) => self.follow(outcome, &node, moved),
         }
@@ -126,7 +132,8 @@ impl ClusterRequest {
         }
     }
 
-    fn try_later(mut self, outcome: ReplyResult) -> bool {
+    /// Sends it again after a while: to this node, or to the owner of its slot then.
+    fn try_later(mut self, outcome: ReplyResult, to: Option<Sent>) -> bool {
         if self.retries >= RETRIES_MAX {
             return self.deliver(outcome);
         }
@@ -139,7 +146,10 @@ impl ClusterRequest {
         let core = self.core.clone();
         let bytes = self.command.encoded_len_max();
         let resume = move |resume| match resume {
-            Resume::Retry => self.send(),
+            Resume::Retry => match to {
+                Some((node, awaits)) => self.send_to(node, awaits),
+                None => self.send(),
+            },
             Resume::GiveUp => {
                 let core = self.core.clone();
                 core.count_refused(self.deliver(outcome));

@@ -1,8 +1,8 @@
 //! The nodes of a cluster, and the owner of each slot.
 //!
-//! Each refresh rebuilds it from the nodes that own slots, and those that a redirection has named since the
-//! previous refresh, for example an importing node. All other nodes are dropped; their connections close
-//! once nothing is in flight on them.
+//! Each refresh rebuilds it from the nodes that own slots, and those that a redirection has named lately, for
+//! example an importing node. All other nodes are dropped; their connections close once nothing is in flight on
+//! them.
 
 use std::{
     collections::HashMap,
@@ -12,6 +12,7 @@ use std::{
 
 use freeboard_actor::System;
 use freeboard_flow::random;
+use freeboard_meter::now_ns;
 use freeboard_net::poller::Poller;
 use parking_lot::RwLock;
 
@@ -21,6 +22,10 @@ use crate::{
     pool::Pool,
     routing::HASH_SLOTS,
 };
+
+/// A node without slots is kept for so long after a redirection has named it: longer than it takes to connect. With
+/// each command, another connection would begin.
+const NAMED_FOR_NS: u64 = 10_000_000_000;
 
 /// A slot without a known owner.
 const NO_OWNER: u16 = u16::MAX;
@@ -48,8 +53,8 @@ struct State {
 
 struct Entry {
     node: Arc<Node>,
-    /// Whether a redirection has named it since the last refresh.
-    is_named: bool,
+    /// When it may be dropped, if it owns no slots.
+    named_until_ns: u64,
 }
 
 impl State {
@@ -66,14 +71,16 @@ impl State {
     }
 
     /// `None` if the maximum is reached.
-    fn add(&mut self, node: Arc<Node>) -> Option<u16> {
+    fn add(&mut self, node: Arc<Node>, named_until_ns: u64) -> Option<u16> {
         let index = u16::try_from(self.entries.len()).ok()?;
         if self.entries.len() >= NODES_MAX {
             return None;
         }
         self.indexes.insert(node.address.clone(), index);
-        let is_named = false;
-        self.entries.push(Entry { node, is_named });
+        self.entries.push(Entry {
+            node,
+            named_until_ns,
+        });
         Some(index)
     }
 }
@@ -119,7 +126,7 @@ impl Topology {
         }
         let entry = &mut state.entries[usize::from(index)];
         // A slot map requested earlier may not include the node, and a command is about to be sent to it.
-        entry.is_named = true;
+        entry.named_until_ns = now_ns().saturating_add(NAMED_FOR_NS);
         Some(entry.node.clone())
     }
 
@@ -133,7 +140,7 @@ impl Topology {
 
     fn find_or_connect(&self, state: &mut State, address: &Address) -> Option<u16> {
         let found = state.get(address);
-        found.or_else(|| state.add(self.connect(address)?))
+        found.or_else(|| state.add(self.connect(address)?, 0))
     }
 
     fn connect(&self, address: &Address) -> Option<Arc<Node>> {
@@ -157,16 +164,19 @@ impl Topology {
         for (slots, address) in map.ranges {
             let index = next.get(&address).or_else(|| {
                 let known = state.get(&address).map(usize::from);
-                let known = known.map(|index| state.entries[index].node.clone());
-                next.add(known.or_else(|| self.connect(&address))?)
+                let known = known.map(|index| &state.entries[index]);
+                let until_ns = known.map_or(0, |entry| entry.named_until_ns);
+                let node = known.map(|entry| entry.node.clone());
+                next.add(node.or_else(|| self.connect(&address))?, until_ns)
             });
             for slot in slots {
                 next.owners[usize::from(slot)] = index.unwrap_or(NO_OWNER);
             }
         }
-        for entry in state.entries.iter().filter(|entry| entry.is_named) {
-            if next.get(&entry.node.address).is_none() {
-                next.add(entry.node.clone());
+        let now_ns = now_ns();
+        for entry in &state.entries {
+            if now_ns < entry.named_until_ns && next.get(&entry.node.address).is_none() {
+                next.add(entry.node.clone(), entry.named_until_ns);
             }
         }
         let before = mem::replace(&mut *state, next);

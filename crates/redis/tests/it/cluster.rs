@@ -140,7 +140,7 @@ fn a_slot_moves_under_load_and_nothing_is_lost() {
             done.load(Ordering::SeqCst) > before + 20
         });
     };
-    let owner = usize::from(slot) * NODES / SLOTS;
+    let owner = nodes.owner(slot);
     let other = (owner + 1) % NODES;
     for (from, to) in [(owner, other), (other, owner), (owner, other)] {
         nodes.migrate(slot, [from, to], pause);

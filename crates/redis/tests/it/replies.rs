@@ -4,6 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use freeboard_redis::{Command, FromValue, Redis, RedisError, Value, hash_slot};
+use freeboard_test_servers::{RedisCluster, if_installed};
 
 use crate::common::{Outcomes, Server, client, options};
 
@@ -113,10 +114,10 @@ fn keys_and_values_of_any_bytes_and_sizes() {
 
 #[test]
 fn hash_slots_agree_with_a_real_cluster_node() {
-    let Some(server) = Server::start(&["--cluster-enabled", "yes"]) else {
+    let Some(nodes) = if_installed(RedisCluster::start(1)) else {
         return;
     };
-    let (_system, redis) = client(options(server.port));
+    let (_system, redis) = client(options(nodes.addresses()[0].port()));
     for key in [
         "",
         "a",
