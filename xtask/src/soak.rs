@@ -25,8 +25,10 @@ const CRASH_SEEDS: u32 = 34_000;
 const STRESS_SEEDS: u32 = 1_000;
 /// Kills of a process that writes a stream.
 const KILLS: u32 = 10_000;
-/// Notifications of the fetcher while its servers and services are killed.
+/// Notifications of the fetcher while its servers and services are killed, and while services come and go.
 const NOTIFICATIONS: u32 = 100_000;
+/// Notifications a second that services share while others come and go.
+const FETCHER_RATE: u32 = 2_000;
 /// Kills of a log server in the middle of a flood.
 const LOGD_KILLS: u32 = 1_000;
 /// Lines of each of the 20 senders of a log server's overload.
@@ -151,6 +153,7 @@ fn fetcher_kills(seed: u64) -> Cargo {
         .with_arguments(["--features", "real-backends"])
         .with_variable("FREEBOARD_SEED", seed.to_string())
         .with_variable("FREEBOARD_NOTIFICATIONS", NOTIFICATIONS.to_string())
+        .with_variable("FREEBOARD_RATE", FETCHER_RATE.to_string())
 }
 
 fn kvs_kills(seed: u64) -> Cargo {

@@ -155,6 +155,11 @@ fn wrong_addresses_are_said_in_one_line_without_the_password() {
             "redis://:secret@127.0.0.1/first".to_owned(),
             "--redis: ",
         ),
+        (
+            "redis",
+            "redis-cluster://:secret@127.0.0.1:1,".to_owned(),
+            "--redis: ",
+        ),
     ];
     #[cfg(feature = "real-backends")]
     cases.extend([
@@ -248,5 +253,27 @@ fn its_health_is_that_of_its_redis() {
     );
     redis.restart().expect("it comes up again");
     wait_for(&service, "/healthz", "200", "ok\n");
+    service.end();
+}
+
+#[cfg(unix)]
+#[test]
+fn its_redis_may_be_a_cluster() {
+    use freeboard_test_servers::{RedisCluster, ServerError};
+
+    let nodes = match RedisCluster::start(3) {
+        Err(error @ ServerError::Missing { .. }) => return say(&format!("left out: {error}")),
+        nodes => nodes.expect("they come up"),
+    };
+    let service = Service::fetcher(&format!("--redis {} --load 200 {SMALL}", nodes.url()));
+    wait_for(&service, "/healthz", "200", "ok\n");
+    service.wait_for_gauge("fetcher_completed_total", |count| count > 200);
+    for address in nodes.addresses() {
+        let labels = format!(r#"{{client="fetcher",connection="{address}/0"}}"#);
+        service.wait_for_gauge(&format!("freeboard_redis_replies_total{labels}"), |count| {
+            count > 0
+        });
+    }
+    assert_eq!(service.gauge("fetcher_dead_lettered_total"), 0);
     service.end();
 }

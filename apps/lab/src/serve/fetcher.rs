@@ -20,7 +20,7 @@ use freeboard::{
         tcp::ListenerOptions,
         types::StatusCode,
     },
-    redis::{Redis, RedisOptions},
+    redis::{Cluster, ClusterOptions, Redis, RedisOptions},
 };
 use freeboard_fetcher::{
     broker::{Broker, MemoryBroker},
@@ -54,8 +54,9 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "amqp://USER:PASSWORD@HOST:PORT/VHOST", default_value = EMBEDDED)]
     amqp: String,
 
-    /// Redis; embedded is one in this process, with a random password
-    #[arg(long, value_name = "redis://:PASSWORD@HOST:PORT/DB", default_value = EMBEDDED)]
+    /// Redis, or some nodes of a Redis cluster; embedded is one in this process, with a random password
+    #[arg(long, value_name = "redis://:PASSWORD@HOST:PORT/DB|redis-cluster://:PASSWORD@HOST:PORT,HOST:PORT",
+          default_value = EMBEDDED)]
     redis: String,
 
     /// MariaDB, with a table of devices (needs a build with --features real-backends); embedded is a directory in
@@ -71,7 +72,7 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     main: u16,
 
-    /// Connections to Redis
+    /// Connections to Redis, or to each node of a cluster
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     redis_threads: u16,
 
@@ -135,6 +136,12 @@ fn pair(text: &str) -> Result<[NonZeroU16; 2], String> {
         Some((Ok(urgent), Ok(other))) => Ok([urgent, other]),
         _ => Err("expected two numbers from 1 to 65535, as 1024,512".to_owned()),
     }
+}
+
+/// A Redis, or a cluster.
+enum RedisUrl {
+    Server(RedisOptions),
+    Cluster(ClusterOptions),
 }
 
 /// The broker, and whether it can be reached.
@@ -206,23 +213,27 @@ impl FetcherArgs {
     }
 
     /// The server, if it is in this process, and where it is.
-    fn redis(&self) -> Result<(Option<EmbeddedRedis>, RedisOptions)> {
-        let (server, options) = if self.redis == EMBEDDED {
-            let server = EmbeddedRedis::start(Default::default())?;
-            let options = server.options();
-            (Some(server), options)
-        } else {
-            let options = RedisOptions::from_url(&self.redis);
-            let options = options.map_err(|error| Usage::new(format!("--redis: {error}")))?;
-            (None, options)
-        };
-        let options = RedisOptions {
+    fn redis(&self) -> Result<(Option<EmbeddedRedis>, RedisUrl)> {
+        let usage = |error| Usage::new(format!("--redis: {error}"));
+        let node = |options| RedisOptions {
             connections: self.redis_threads.into(),
             routing: self.route.routing(),
             client_name: Some("freeboard-fetcher".to_owned()),
             ..options
         };
-        Ok((server, options))
+        if self.redis == EMBEDDED {
+            let server = EmbeddedRedis::start(Default::default())?;
+            let options = node(server.options());
+            return Ok((Some(server), RedisUrl::Server(options)));
+        }
+        let url = if self.redis.starts_with("redis-cluster:") {
+            let mut cluster = ClusterOptions::from_url(&self.redis).map_err(usage)?;
+            cluster.node = node(cluster.node);
+            RedisUrl::Cluster(cluster)
+        } else {
+            RedisUrl::Server(node(RedisOptions::from_url(&self.redis).map_err(usage)?))
+        };
+        Ok((None, url))
     }
 
     fn options(&self) -> FetcherOptions {
@@ -244,7 +255,12 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     let (_server, redis) = args.redis()?;
     let end = interrupt.expect();
     let host = args.host.start()?;
-    let redis = Redis::connect(&host.system, &host.poller, redis)?;
+    let redis = match redis {
+        RedisUrl::Server(options) => Redis::connect(&host.system, &host.poller, options)?,
+        RedisUrl::Cluster(options) => {
+            Redis::clone(&*Cluster::connect(&host.system, &host.poller, options)?)
+        }
+    };
     let cache = CacheOptions {
         prefix: "fetcher:".to_owned(),
         local: (args.local_ms > 0).then(|| LocalOptions {
@@ -292,7 +308,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     let (commands, leases, work) = (redis.clone(), cache.clone(), fetcher.clone());
     let _shown = [
         board::show("redis", "fetcher", move |text| {
-            commands.snapshot().render("fetcher", text);
+            commands.render("fetcher", text);
         }),
         board::show("cache", "fetcher", move |text| {
             leases.snapshot().render("fetcher", text);

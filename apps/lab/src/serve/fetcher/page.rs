@@ -27,7 +27,7 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn render(&self, text: &mut Exposition) {
         self.fetcher.snapshot().render(text);
-        self.redis.snapshot().render("fetcher", text);
+        self.redis.render("fetcher", text);
         self.cache.snapshot().render("fetcher", text);
         self.store.occupancy().render(text);
         let ledgers = [Queue::Priority0, Queue::Priority1, Queue::Replies];
