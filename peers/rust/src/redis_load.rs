@@ -16,7 +16,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use freeboard_test_servers::Server;
+use freeboard::redis::hash_slot;
+use freeboard_test_servers::{RedisCluster, Server};
 use hdrhistogram::Histogram;
 
 use crate::cpu_time;
@@ -27,6 +28,7 @@ pub const CONNECTIONS_COUNT: usize = 4;
 pub const THREADS_COUNT: usize = 1;
 /// Named as `redis-benchmark` names them.
 pub const KEYS_COUNT: u64 = 10_000;
+const NODES_COUNT: usize = 3;
 /// How long the server may take to answer, or to be reached.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,8 +42,16 @@ const TIMED_EVERY: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedisWork {
     Flood(Flood),
+    /// The same, on a cluster of three nodes. Each of the 4 clients has a connection to each node.
+    Cluster(Flood),
     /// See [`crate::redis_stall`].
     Stalled,
+}
+
+/// They run as long as this is kept.
+enum Servers {
+    One(#[expect(dead_code)] Server),
+    Cluster(#[expect(dead_code)] RedisCluster),
 }
 
 /// Commands of one kind, answered at once.
@@ -86,9 +96,10 @@ pub fn value(bytes: usize) -> &'static str {
     &VALUE[..bytes]
 }
 
-/// A Redis that runs and has all keys, and what is to be asked of it.
+/// A Redis or a cluster that runs and has all keys, and what is to be asked of it.
 pub struct Bed {
-    server: Server,
+    _servers: Servers,
+    addresses: Vec<SocketAddr>,
     flood: Flood,
     count: u64,
 }
@@ -96,16 +107,41 @@ pub struct Bed {
 impl Bed {
     pub fn start(flood: Flood, count: u64) -> Result<Self> {
         let server = freeboard_test_servers::redis(&[])?;
-        fill(server.address(), value(flood.value_bytes))?;
+        let addresses = vec![server.address()];
+        Self::filled(Servers::One(server), addresses, flood, count, |_| 0)
+    }
+
+    pub fn start_cluster(flood: Flood, count: u64) -> Result<Self> {
+        let cluster = RedisCluster::start(NODES_COUNT)?;
+        let addresses = cluster.addresses();
+        let owners: Vec<usize> = (0..1 << 14).map(|slot| cluster.owner(slot)).collect();
+        let owner = |key: &Key| owners[usize::from(hash_slot(key.as_str().as_bytes()))];
+        Self::filled(Servers::Cluster(cluster), addresses, flood, count, owner)
+    }
+
+    fn filled(
+        servers: Servers,
+        addresses: Vec<SocketAddr>,
+        flood: Flood,
+        count: u64,
+        owner: impl Fn(&Key) -> usize,
+    ) -> Result<Self> {
+        for (index, address) in addresses.iter().enumerate() {
+            let keys = (0..KEYS_COUNT).map(Key::new);
+            let keys: Vec<Key> = keys.filter(|key| owner(key) == index).collect();
+            fill(*address, &keys, value(flood.value_bytes))?;
+        }
         Ok(Self {
-            server,
+            _servers: servers,
+            addresses,
             flood,
             count,
         })
     }
 
-    pub fn address(&self) -> SocketAddr {
-        self.server.address()
+    /// Of the server, or of the nodes of the cluster.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     pub fn flood(&self) -> Flood {
@@ -207,18 +243,18 @@ impl Chain {
     }
 }
 
-/// Sets all keys.
-fn fill(address: SocketAddr, value: &str) -> Result<()> {
+/// Sets these keys.
+fn fill(address: SocketAddr, keys: &[Key], value: &str) -> Result<()> {
     const OK: &[u8] = b"+OK\r\n";
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut commands = Vec::new();
-    for number in 0..KEYS_COUNT {
-        write!(commands, "SET {} {value}\r\n", Key::new(number).as_str())?;
+    for key in keys {
+        write!(commands, "SET {} {value}\r\n", key.as_str())?;
     }
     // The replies, 50 KB, fit into the sockets' buffers.
     stream.write_all(&commands)?;
-    let mut replies = vec![0; OK.len() * KEYS_COUNT as usize];
+    let mut replies = vec![0; OK.len() * keys.len()];
     stream
         .read_exact(&mut replies)
         .context("Redis does not answer")?;

@@ -321,6 +321,19 @@ fn redis(peer: Peer, work: RedisWork, count: u64) -> Result<Outcome> {
             };
             run(&redis_load::Bed::start(flood, count)?)
         }
+        RedisWork::Cluster(flood) => {
+            let run = match peer {
+                Peer::Freeboard => freeboard_redis::run,
+                Peer::RedisRs => redis_rs::run_cluster,
+                Peer::Rustis => rustis::run,
+                Peer::RedisBenchmark => redis_benchmark::run_cluster,
+                Peer::RedisRsLimited => {
+                    return Ok(Outcome::Skipped("its limit matters where nobody answers"));
+                }
+                _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
+            };
+            run(&redis_load::Bed::start_cluster(flood, count)?)
+        }
         RedisWork::Stalled => match peer {
             Peer::Freeboard => freeboard_redis::stall(count),
             Peer::RedisRs => redis_rs::stall(count),

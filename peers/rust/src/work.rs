@@ -159,6 +159,10 @@ pub enum Work {
     RedisSet128,
     #[value(name = "redis_set_128_64b")]
     RedisSet128Wide,
+    #[value(name = "redis_cluster_get_16")]
+    RedisClusterGet16,
+    #[value(name = "redis_cluster_set_16")]
+    RedisClusterSet16,
     #[value(name = "redis_stalled")]
     RedisStalled,
     #[value(name = "fetch_embedded")]
@@ -357,6 +361,8 @@ impl Work {
             Self::RedisSet16 => set(16),
             Self::RedisSet128 => set(128),
             Self::RedisSet128Wide => wide(set(128)),
+            Self::RedisClusterGet16 => return Some(RedisWork::Cluster(get(16))),
+            Self::RedisClusterSet16 => return Some(RedisWork::Cluster(set(16))),
             Self::RedisStalled => return Some(RedisWork::Stalled),
             _ => return None,
         }))
@@ -504,7 +510,10 @@ impl Work {
             Self::Readiness1 | Self::Readiness8 => 1_600,
             Self::ProxyEcho | Self::ProxyMysql => 200_000,
             Self::RedisGet1 | Self::RedisSet1 => 100_000,
-            Self::RedisGet16 | Self::RedisSet16 => 800_000,
+            Self::RedisGet16
+            | Self::RedisSet16
+            | Self::RedisClusterGet16
+            | Self::RedisClusterSet16 => 800_000,
             Self::RedisGet128
             | Self::RedisGet128Wide
             | Self::RedisSet128

@@ -350,7 +350,7 @@ pub(crate) const PROXY: Suite = Suite {
 /// answers.
 pub(crate) const REDIS: Suite = Suite {
     name: "redis",
-    about: "Redis clients: GETs and SETs at several depths, and a server that stalls",
+    about: "Redis clients: GETs and SETs at several depths, on a cluster, and a server that stalls",
     peers: &[
         "freeboard",
         "redis-rs",
@@ -371,6 +371,8 @@ pub(crate) const REDIS: Suite = Suite {
         Figure::commands("SET, depth 16", "redis_set_16"),
         Figure::commands("SET, depth 128", "redis_set_128"),
         Figure::commands("SET of 64 B, depth 128", "redis_set_128_64b"),
+        Figure::commands("GET, depth 16, 3 nodes", "redis_cluster_get_16"),
+        Figure::commands("SET, depth 16, 3 nodes", "redis_cluster_set_16"),
         Figure::p50("GET, depth 1, p50", "redis_get_1"),
         Figure::p50("GET, depth 16, p50", "redis_get_16"),
         Figure::p50("GET, depth 128, p50", "redis_get_128"),
@@ -379,6 +381,8 @@ pub(crate) const REDIS: Suite = Suite {
         Figure::p50("SET, depth 16, p50", "redis_set_16"),
         Figure::p50("SET, depth 128, p50", "redis_set_128"),
         Figure::p50("SET of 64 B, depth 128, p50", "redis_set_128_64b"),
+        Figure::p50("GET, depth 16, 3 nodes, p50", "redis_cluster_get_16"),
+        Figure::p50("SET, depth 16, 3 nodes, p50", "redis_cluster_set_16"),
         Figure::p99("GET, depth 1, p99", "redis_get_1"),
         Figure::p99("GET, depth 16, p99", "redis_get_16"),
         Figure::p99("GET, depth 128, p99", "redis_get_128"),
@@ -387,6 +391,8 @@ pub(crate) const REDIS: Suite = Suite {
         Figure::p99("SET, depth 16, p99", "redis_set_16"),
         Figure::p99("SET, depth 128, p99", "redis_set_128"),
         Figure::p99("SET of 64 B, depth 128, p99", "redis_set_128_64b"),
+        Figure::p99("GET, depth 16, 3 nodes, p99", "redis_cluster_get_16"),
+        Figure::p99("SET, depth 16, 3 nodes, p99", "redis_cluster_set_16"),
         Figure::command_processor("GET, depth 1, client's CPU", "redis_get_1"),
         Figure::command_processor("GET, depth 16, client's CPU", "redis_get_16"),
         Figure::command_processor("GET, depth 128, client's CPU", "redis_get_128"),
@@ -395,6 +401,14 @@ pub(crate) const REDIS: Suite = Suite {
         Figure::command_processor("SET, depth 16, client's CPU", "redis_set_16"),
         Figure::command_processor("SET, depth 128, client's CPU", "redis_set_128"),
         Figure::command_processor("SET of 64 B, depth 128, client's CPU", "redis_set_128_64b"),
+        Figure::command_processor(
+            "GET, depth 16, 3 nodes, client's CPU",
+            "redis_cluster_get_16",
+        ),
+        Figure::command_processor(
+            "SET, depth 16, 3 nodes, client's CPU",
+            "redis_cluster_set_16",
+        ),
         stalled("stalled, kept", "kept_count"),
         stalled("stalled, refused", "refused_count"),
         stalled("stalled, open after 5 s", "open_count"),

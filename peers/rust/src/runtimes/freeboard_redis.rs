@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use freeboard::{
     System,
     net::poller::{Policy, Poller},
-    redis::{Redis, RedisError, RedisOptions},
+    redis::{Cluster, ClusterOptions, Redis, RedisError, RedisOptions},
 };
 
 use crate::outcome::Outcome;
@@ -55,7 +55,7 @@ impl Link {
 }
 
 pub fn run(bed: &Bed) -> Result<Outcome> {
-    let (_system, clients) = connect(bed.address())?;
+    let (_system, clients) = connect(bed.addresses())?;
     bed.measure(|chains| {
         let (done, ended) = mpsc::channel();
         let chains_count = chains.len();
@@ -76,7 +76,7 @@ pub fn run(bed: &Bed) -> Result<Outcome> {
 
 pub fn stall(count: u64) -> Result<Outcome> {
     let stall = Stall::start()?;
-    let (_system, clients) = connect(stall.address())?;
+    let (_system, clients) = connect(&[stall.address()])?;
     let ledger = Ledger::default();
     let mut callers = Functions {
         clients,
@@ -107,18 +107,28 @@ impl Callers for Functions {
 
 /// A client for each connection, so that each has its own depth. They live to the end of the process,
 /// which spares each outcome the counting of references.
-fn connect(address: SocketAddr) -> Result<(System, &'static [Redis])> {
+fn connect(addresses: &[SocketAddr]) -> Result<(System, &'static [Redis])> {
     let poller = Poller::new(THREADS_COUNT, Policy::default())?;
     let system = System::builder()
         .workers(THREADS_COUNT)
         .driver(poller.driver())
         .build()?;
-    let options = RedisOptions {
-        port: address.port(),
-        ..RedisOptions::default()
+    let new_client = |_| match addresses {
+        [address] => {
+            let options = RedisOptions {
+                port: address.port(),
+                ..RedisOptions::default()
+            };
+            Redis::connect(&system, &poller, options)
+        }
+        nodes => {
+            let seeds = nodes.iter().map(|it| (it.ip().to_string(), it.port()));
+            let cluster = Cluster::connect(&system, &poller, ClusterOptions::new(seeds));
+            cluster.map(|cluster| Redis::clone(&cluster))
+        }
     };
     let clients: Vec<Redis> = (0..CONNECTIONS_COUNT)
-        .map(|_| Redis::connect(&system, &poller, options.clone()))
+        .map(new_client)
         .collect::<Result<_, _>>()?;
     for redis in &clients {
         redis.wait_up(PATIENCE)?;

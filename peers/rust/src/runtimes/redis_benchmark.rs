@@ -10,7 +10,31 @@ use crate::outcome::Outcome;
 use crate::redis_load::{Bed, CONNECTIONS_COUNT, Flood, KEYS_COUNT, Verb};
 
 pub fn run(bed: &Bed) -> Result<Outcome> {
-    benchmark(bed.address(), bed.flood(), CONNECTIONS_COUNT, bed.count())
+    benchmark(
+        bed.addresses()[0],
+        bed.flood(),
+        CONNECTIONS_COUNT,
+        bed.count(),
+    )
+}
+
+/// Its keys in a cluster are others: it sets them first, but for those that chance leaves out.
+pub fn run_cluster(bed: &Bed) -> Result<Outcome> {
+    let flood = |verb, count| {
+        let flood = Flood {
+            verb,
+            ..bed.flood()
+        };
+        run_with(
+            bed.addresses()[0],
+            flood,
+            CONNECTIONS_COUNT,
+            count,
+            &["--cluster"],
+        )
+    };
+    flood(Verb::Set, 10 * KEYS_COUNT)?;
+    flood(bed.flood().verb, bed.count())
 }
 
 /// Commands on random keys to the server at this address.
@@ -19,6 +43,16 @@ pub fn benchmark(
     flood: Flood,
     connections: usize,
     count: u64,
+) -> Result<Outcome> {
+    run_with(address, flood, connections, count, &[])
+}
+
+fn run_with(
+    address: SocketAddr,
+    flood: Flood,
+    connections: usize,
+    count: u64,
+    more: &[&str],
 ) -> Result<Outcome> {
     let test = match flood.verb {
         Verb::Get => "get",
@@ -33,6 +67,7 @@ pub fn benchmark(
         .args(["-n", &count.to_string()])
         .args(["-r", &KEYS_COUNT.to_string()])
         .args(["-d", &flood.value_bytes.to_string()])
+        .args(more)
         .stdin(Stdio::null())
         .output()
         .context("redis-benchmark cannot be started")?;
@@ -54,7 +89,9 @@ pub fn benchmark(
 
 /// The number below this name: a line of names, and one of what they are.
 fn field(csv: &str, name: &str) -> Option<f64> {
-    let mut lines = csv.lines().map(|line| line.split(','));
+    // It lists the nodes of a cluster first.
+    let lines = csv.lines().skip_while(|line| !line.contains("\"rps\""));
+    let mut lines = lines.map(|line| line.split(','));
     let (names, values) = (lines.next()?, lines.next()?);
     let (_, value) = names
         .zip(values)

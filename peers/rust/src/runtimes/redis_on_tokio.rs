@@ -36,10 +36,10 @@ pub trait Client: Clone + Send + Sync + 'static {
 
 pub fn run<C: Client>(
     bed: &Bed,
-    connect: impl AsyncFn(SocketAddr) -> Result<C>,
+    connect: impl AsyncFn(&[SocketAddr]) -> Result<C>,
 ) -> Result<Outcome> {
     let runtime = start()?;
-    let clients = connect_all(&runtime, bed.address(), connect)?;
+    let clients = connect_all(&runtime, bed.addresses(), connect)?;
     bed.measure(|chains| {
         let tasks: Vec<_> = chains
             .into_iter()
@@ -57,11 +57,11 @@ pub fn run<C: Client>(
 
 pub fn stall<C: Client>(
     count: u64,
-    connect: impl AsyncFn(SocketAddr) -> Result<C>,
+    connect: impl AsyncFn(&[SocketAddr]) -> Result<C>,
 ) -> Result<Outcome> {
     let stall = Stall::start()?;
     let runtime = start()?;
-    let clients = connect_all(&runtime, stall.address(), connect)?;
+    let clients = connect_all(&runtime, &[stall.address()], connect)?;
     let ledger = Ledger::default();
     let mut callers = Tasks {
         runtime,
@@ -116,13 +116,13 @@ fn start() -> Result<Runtime> {
 
 fn connect_all<C>(
     runtime: &Runtime,
-    address: SocketAddr,
-    connect: impl AsyncFn(SocketAddr) -> Result<C>,
+    addresses: &[SocketAddr],
+    connect: impl AsyncFn(&[SocketAddr]) -> Result<C>,
 ) -> Result<Vec<C>> {
     runtime.block_on(async {
         let mut clients = Vec::with_capacity(CONNECTIONS_COUNT);
         for _ in 0..CONNECTIONS_COUNT {
-            clients.push(connect(address).await?);
+            clients.push(connect(addresses).await?);
         }
         Ok(clients)
     })

@@ -38,6 +38,13 @@ pub fn stall(count: u64) -> Result<Outcome> {
     redis_on_tokio::stall(count, connect)
 }
 
-async fn connect(address: SocketAddr) -> Result<Connection> {
-    Ok(Connection::connect(address.to_string()).await?)
+async fn connect(addresses: &[SocketAddr]) -> Result<Connection> {
+    let url = match addresses {
+        [address] => address.to_string(),
+        nodes => {
+            let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            format!("redis+cluster://{}", nodes.join(","))
+        }
+    };
+    Ok(Connection::connect(url).await?)
 }
