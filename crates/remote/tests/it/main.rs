@@ -1,0 +1,3 @@
+//! Tests of actors over NATS.
+
+mod engine;
