@@ -27,7 +27,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()> {
-    const FEATURES: &str = "freeboard/full,freeboard/sim,freeboard-lab/archive,freeboard-lab/real-backends,freeboard-lab/sim";
+    const FEATURES: &str = "freeboard/full,freeboard/sim,freeboard-lab/archive,freeboard-lab/nats,freeboard-lab/real-backends,freeboard-lab/sim";
     let format = Cargo::new(["fmt", "--all", "--check"]);
     cargo_step(steps, root, "format", format)?;
     let format = Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]);

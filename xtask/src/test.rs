@@ -10,10 +10,10 @@ use crate::peers::beam;
 use crate::step::Steps;
 use crate::workspace;
 
-/// Archives, the back ends of the fetcher and the simulator, which the first build leaves out.
+/// Archives, the back ends of the fetcher, NATS and the simulator, which the first build leaves out.
 const HEAVY: [&str; 2] = [
     "--features",
-    "freeboard/sim,freeboard-lab/archive,freeboard-lab/real-backends,freeboard-lab/sim",
+    "freeboard/sim,freeboard-lab/archive,freeboard-lab/nats,freeboard-lab/real-backends,freeboard-lab/sim",
 ];
 
 pub(crate) fn run() -> Result<()> {

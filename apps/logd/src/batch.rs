@@ -77,6 +77,18 @@ impl Marks {
         self.0 & other.0 == other.0
     }
 
+    /// Their names in JSON and in messages.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (Self::MALFORMED, "malformed"),
+            (Self::CONTINUED, "continued"),
+            (Self::TRUNCATED, "truncated"),
+            (Self::OWN, "own"),
+        ];
+        let has = move |(mark, name): (Self, _)| self.has(mark).then_some(name);
+        all.into_iter().filter_map(has)
+    }
+
     pub(crate) const fn bits(self) -> u8 {
         self.0
     }

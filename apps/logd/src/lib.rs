@@ -59,10 +59,12 @@ pub use record::{
 };
 pub use server::{Reloaded, Server, ServerHandle, StartError, StopReport};
 pub use sink::{
-    FileSinkConfig, Keep, OpenSink, PANICS_MAX, Period, RelayConfig, RelayUrlError, Rotation, Sink,
-    SinkConfig, SinkError, SinkGauge, SpillConfig, SpoolConfig, SpoolFull, StdoutForm,
-    StdoutSinkConfig, StreamSinkConfig,
+    FileSinkConfig, Keep, OpenSink, PANICS_MAX, Period, Receiver, RelayConfig, RelayUrlError,
+    Rotation, Sink, SinkConfig, SinkError, SinkGauge, SpillConfig, SpoolConfig, SpoolFull,
+    StdoutForm, StdoutSinkConfig, StreamSinkConfig,
 };
+#[cfg(feature = "nats")]
+pub use sink::{NatsConfig, NatsLogin, NatsUrlError};
 pub use source::{Shed, Source, SourceBound};
 pub use sources::Totals;
 pub use summary::SUMMARY_SOURCES_MAX;

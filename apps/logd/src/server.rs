@@ -65,7 +65,7 @@ struct Shared {
     lanes: Lanes,
     sources: Sources,
     relayed: Relayed,
-    /// Of the sinks, or of the queues in front of them.
+    /// Of the sinks, or of the queues in front of them, and of receivers that somebody may wait for.
     sinks: Vec<Arc<SinkGauge>>,
     unanswered: Unanswered,
 }
@@ -113,7 +113,7 @@ impl ServerHandle {
         &self.0.sources
     }
 
-    /// Why the writer waits for a sink, if it has for so long that clients are told.
+    /// Why the writer, or a client, waits for a sink, if it has for so long that clients are told.
     pub(crate) fn blocked(&self) -> Option<String> {
         let after = self.config().unhealthy_after;
         let mut waiting = self.0.sinks.iter().filter(|sink| !sink.is_dead());
@@ -203,6 +203,10 @@ impl Server {
         let writer = system.spawn_once(writer::lanes().name("logd.writer"), writer)?;
         let lanes = Lanes::start(system, &writer, &config.groups)?;
         let inputs = config.inputs.clone();
+        let receivers = config.sinks.iter().flat_map(|sink| &sink.gauges);
+        let receivers = receivers.filter(|it| it.is_awaited());
+        let awaited = sinks.iter().map(|sink| &sink.gauge).chain(receivers);
+        let awaited = awaited.cloned().collect();
         let handle = ServerHandle(Arc::new(Shared {
             config: RwLock::new(Arc::new(config)),
             generation: AtomicU64::new(0),
@@ -210,7 +214,7 @@ impl Server {
             lanes,
             sources: Sources::default(),
             relayed: Relayed::default(),
-            sinks: sinks.iter().map(|sink| sink.gauge.clone()).collect(),
+            sinks: awaited,
             unanswered: Unanswered::default(),
         }));
         let reporter = SpawnOptions::new().name("logd.reporter");

@@ -25,8 +25,9 @@ use freeboard_logd::{
     HttpConfig, Operations, Period, Policy, Server, SourceBound, StdoutForm, TcpConfig, TlsConfig,
     UdpConfig, UnixConfig, UnixStreamConfig,
     settings::{
-        FileSettings, GroupSettings, GroupsSettings, RelaySettings, Settings, SettingsError, Size,
-        SourceSettings, SpoolSettings, StdoutSettings, StreamSettings, Time, resolve, value,
+        FileSettings, GroupSettings, GroupsSettings, NatsSettings, RelaySettings, Settings,
+        SettingsError, Size, SourceSettings, SpoolSettings, StdoutSettings, StreamSettings, Time,
+        resolve, value,
     },
 };
 
@@ -149,6 +150,18 @@ struct FlagArgs {
     #[arg(long, value_name = "DIR", requires = "relay")]
     relay_spool: Option<PathBuf>,
 
+    /// Publish lines to this subject of NATS JetStream, which may have {severity} and {host} in it; tls:// for TLS
+    #[arg(long, value_name = "nats://HOST:PORT/SUBJECT")]
+    nats: Option<String>,
+
+    /// The directory of a spool for NATS, of up to 1 GiB [default: lines are published from the stream in DIR]
+    #[arg(long, value_name = "DIR", requires = "nats")]
+    nats_spool: Option<PathBuf>,
+
+    /// The file with the credentials for NATS, as `nsc` writes it
+    #[arg(long, value_name = "FILE", requires = "nats")]
+    nats_credentials: Option<PathBuf>,
+
     /// What happens to errors and more urgent lines that the disk cannot take yet: wait (the client is not read),
     /// drop-oldest, sample:N (one of N), or coalesce (repeated lines are counted)
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Wait)]
@@ -242,6 +255,11 @@ impl LogdArgs {
             spool: flags.relay_spool.clone().map(SpoolSettings::new),
             ..RelaySettings::new(url.clone())
         };
+        let nats = |url: &String| NatsSettings {
+            spool: flags.nats_spool.clone().map(SpoolSettings::new),
+            credentials: flags.nats_credentials.clone(),
+            ..NatsSettings::new(url.clone())
+        };
         let unix_stream = flags.unix_stream.iter().cloned();
         Settings {
             status: flags.status,
@@ -267,6 +285,7 @@ impl LogdArgs {
             file: flags.file.iter().map(file).collect(),
             stdout: flags.stdout.into_iter().map(stdout).collect(),
             relay: flags.relay.iter().map(relay).collect(),
+            nats: flags.nats.iter().map(nats).collect(),
             ..Settings::default()
         }
     }

@@ -220,13 +220,6 @@ impl Formatter for Escaping {
 
 fn json(sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
     let time = Timestamp::from_nanosecond(i128::from(line.received_ns)).unwrap_or(Timestamp::MAX);
-    let marks = [
-        (Marks::MALFORMED, "malformed"),
-        (Marks::CONTINUED, "continued"),
-        (Marks::TRUNCATED, "truncated"),
-        (Marks::OWN, "own"),
-    ];
-    let marks = marks.iter().filter(|(mark, _)| line.marks.has(*mark));
     let message = message_of(line);
     let shown = JsonLine {
         time: format!("{time:.9}"),
@@ -241,7 +234,7 @@ fn json(sequence: Option<u64>, line: &LogRecord<'_>, out: &mut Vec<u8>) {
             Format::Rfc3164 => "rfc3164",
             Format::Json => "json",
         },
-        marks: marks.map(|(_, name)| *name).collect(),
+        marks: line.marks.names().collect(),
         application: String::from_utf8_lossy(message.application),
         process: String::from_utf8_lossy(message.process),
         structured_data: String::from_utf8_lossy(message.data),

@@ -65,6 +65,15 @@ impl Settings {
         for (table, tls) in numbered("tls", &self.tls) {
             tls.check().map_err(|why| self.origin.invalid(table, why))?;
         }
+        for (table, nats) in numbered("nats", &self.nats) {
+            for (key, path) in nats.files() {
+                let invalid = |error| {
+                    let text = format!("{key} {}: {error}", path.display());
+                    self.origin.invalid(table, text)
+                };
+                fs::read(path).map_err(invalid)?;
+            }
+        }
         let (inputs, sinks) = (config.inputs.len(), config.sinks.len());
         let plural = |count| if count == 1 { "" } else { "s" };
         let (many_inputs, many_sinks) = (plural(inputs), plural(sinks));
@@ -124,6 +133,9 @@ impl Settings {
             keyed.push((table, "key", &tls.key));
             keyed.extend(tls.client_roots.iter().map(|it| (table, "clients", &**it)));
         }
+        for (table, nats) in numbered("nats", &self.nats) {
+            keyed.extend(nats.files().map(|(key, path)| (table, key, path)));
+        }
         let named = keyed.into_iter().map(|(table, key, path)| {
             let name = self.origin.name(table, key, path.display());
             (name, path)
@@ -171,6 +183,11 @@ impl Settings {
         }
         for (table, relay) in numbered("relay", &self.relay) {
             if let Some(spool) = &relay.spool {
+                add(table, "spool", directory(&spool.path));
+            }
+        }
+        for (table, nats) in numbered("nats", &self.nats) {
+            if let Some(spool) = &nats.spool {
                 add(table, "spool", directory(&spool.path));
             }
         }

@@ -33,11 +33,13 @@ pub use values::{Size, Time, Zone, duration, resolve, value};
 
 #[cfg(feature = "tls")]
 use crate::input::TlsConfig;
+#[cfg(feature = "nats")]
+use crate::sink::{NatsConfig, NatsLogin};
 use crate::{
     config::{Config, LINE_BYTES_LIMIT, Policy},
     input::{HttpConfig, InputConfig, TcpConfig, UdpConfig, UnixConfig, UnixStreamConfig},
     sink::{
-        FileSinkConfig, Keep, Period, RelayConfig, RelayUrlError, Rotation, SinkConfig,
+        FileSinkConfig, Keep, Period, Receiver, RelayConfig, RelayUrlError, Rotation, SinkConfig,
         SpillConfig, SpoolConfig, SpoolFull, StdoutForm, StdoutSinkConfig, StreamSinkConfig,
     },
     source::SourceBound,
@@ -106,6 +108,8 @@ pub struct Settings {
     pub stdout: Vec<StdoutSettings>,
     /// Sinks: other log servers.
     pub relay: Vec<RelaySettings>,
+    /// Sinks: subjects of NATS JetStream.
+    pub nats: Vec<NatsSettings>,
 }
 
 /// What a source may have in memory.
@@ -380,7 +384,144 @@ impl RelaySettings {
     }
 }
 
-/// A stream that holds what a relay has not sent.
+/// A subject of NATS JetStream.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NatsSettings {
+    /// Its name in metrics and messages, and that of its position in the stream.
+    #[serde(default = "nats_name")]
+    pub name: String,
+    /// `nats://HOST:PORT/SUBJECT`, or `tls://`.
+    pub url: String,
+    /// A stream of its own that it publishes from; by default it publishes from the first stream.
+    pub spool: Option<SpoolSettings>,
+    /// Messages that are not acknowledged.
+    pub in_flight_lines: Option<NonZeroUsize>,
+    /// Their bytes.
+    pub in_flight: Option<Size>,
+    /// The time in which the server has to answer.
+    pub timeout: Option<Time>,
+    /// The file with a JWT and its seed.
+    pub credentials: Option<PathBuf>,
+    /// The user.
+    pub user: Option<String>,
+    /// The file with the user's password.
+    pub password_file: Option<PathBuf>,
+    /// The file with a token.
+    pub token_file: Option<PathBuf>,
+    /// The file with certificates that sign that of the server.
+    pub roots: Option<PathBuf>,
+    /// The file with the own certificate.
+    pub certificate: Option<PathBuf>,
+    /// The file with its key.
+    pub key: Option<PathBuf>,
+}
+
+fn nats_name() -> String {
+    "nats".to_owned()
+}
+
+impl NatsSettings {
+    /// A sink that publishes from the first stream.
+    #[must_use]
+    pub fn new(url: String) -> Self {
+        Self {
+            name: nats_name(),
+            url,
+            spool: None,
+            in_flight_lines: None,
+            in_flight: None,
+            timeout: None,
+            credentials: None,
+            user: None,
+            password_file: None,
+            token_file: None,
+            roots: None,
+            certificate: None,
+            key: None,
+        }
+    }
+
+    /// The files that it reads, with their keys.
+    fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [
+            ("credentials", &self.credentials),
+            ("password-file", &self.password_file),
+            ("token-file", &self.token_file),
+            ("roots", &self.roots),
+            ("certificate", &self.certificate),
+            ("key", &self.key),
+        ];
+        files
+            .into_iter()
+            .filter_map(|(key, path)| Some((key, path.as_deref()?)))
+    }
+
+    #[cfg(feature = "nats")]
+    fn config(&self) -> Result<NatsConfig, String> {
+        let mut config =
+            NatsConfig::new(&self.name, &self.url).map_err(|error| error.to_string())?;
+        if let Some(lines) = self.in_flight_lines {
+            config.in_flight_lines = lines;
+        }
+        if let Some(size) = self.in_flight {
+            config.in_flight_bytes = size.0 as usize;
+        }
+        if let Some(time) = self.timeout {
+            config.timeout = time.0;
+        }
+        let login = (
+            &self.credentials,
+            &self.user,
+            &self.password_file,
+            &self.token_file,
+        );
+        config.login = match login {
+            (None, None, None, None) => NatsLogin::None,
+            (Some(file), None, None, None) => NatsLogin::Credentials(file.clone()),
+            (None, Some(user), Some(file), None) => NatsLogin::Password(user.clone(), file.clone()),
+            (None, None, None, Some(file)) => NatsLogin::Token(file.clone()),
+            _ => {
+                let text =
+                    "it has one of credentials, token-file, and user together with password-file";
+                return Err(text.to_owned());
+            }
+        };
+        config.roots.clone_from(&self.roots);
+        config.certificate = match (&self.certificate, &self.key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            _ => return Err("it has certificate and key, or none of them".to_owned()),
+        };
+        Ok(config)
+    }
+
+    #[cfg(not(feature = "nats"))]
+    fn config(&self) -> Result<Never, String> {
+        let text = "this program was built without NATS: build it with --features nats";
+        Err(text.to_owned())
+    }
+}
+
+/// What a build without a kind of sink has of it.
+#[cfg(not(feature = "nats"))]
+enum Never {}
+
+#[cfg(not(feature = "nats"))]
+impl Never {
+    fn sink(self, _: SpoolConfig) -> SinkConfig {
+        match self {}
+    }
+}
+
+#[cfg(not(feature = "nats"))]
+impl From<Never> for Receiver {
+    fn from(never: Never) -> Self {
+        match never {}
+    }
+}
+
+/// A stream that holds what a relay or NATS has not got.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SpoolSettings {
@@ -545,6 +686,7 @@ impl Settings {
             it.name.clone()
         }));
         names.extend(self.changes("relay", &self.relay, &changed.relay, |it| it.url.clone()));
+        names.extend(self.changes("nats", &self.nats, &changed.nats, |it| it.name.clone()));
         names
     }
 
@@ -575,6 +717,7 @@ impl Settings {
                 numbered("stdout", &self.stdout).map(|(at, it)| (at, &*it.name, it.spill.as_ref())),
             )
             .chain(numbered("relay", &self.relay).map(|(at, it)| (at, &*it.name, None)))
+            .chain(numbered("nats", &self.nats).map(|(at, it)| (at, &*it.name, None)))
     }
 
     fn sinks(&self) -> Result<Vec<SinkConfig>, SettingsError> {
@@ -595,17 +738,29 @@ impl Settings {
                     let text = "the relay needs a `spool`: there is no stream to send from";
                     return Err(self.origin.invalid(table, text));
                 }
-                None => direct.push(config),
+                None => direct.push(Receiver::from(config)),
+            }
+        }
+        for (table, nats) in numbered("nats", &self.nats) {
+            let config = nats.config();
+            let config = config.map_err(|error| self.origin.invalid(table, error))?;
+            match &nats.spool {
+                Some(spool) => spooled.push(config.sink(spool.config())),
+                None if self.stream.is_empty() => {
+                    let text = "NATS needs a `spool`: there is no stream to publish from";
+                    return Err(self.origin.invalid(table, text));
+                }
+                None => direct.push(config.into()),
             }
         }
         let mut sinks = Vec::new();
         for (table, stream) in numbered("stream", &self.stream) {
             let config = stream.config();
             let config = config.map_err(|error| self.origin.invalid(table, error))?;
-            let relays = std::mem::take(&mut direct);
+            let receivers = std::mem::take(&mut direct);
             let sink = match stream.segment {
-                Some(_) => config.sink_with_relays(&stream.name, relays),
-                None => config.fitting_sink_with_relays(&stream.name, relays),
+                Some(_) => config.sink_with_receivers(&stream.name, receivers),
+                None => config.fitting_sink_with_receivers(&stream.name, receivers),
             };
             sinks.push(spilled(sink, &stream.spill));
         }

@@ -338,6 +338,11 @@ impl Acks {
         tracing::warn!("{}: its position: {error}", self.gauge.name());
     }
 
+    /// The records up to this one were finished.
+    pub(super) const fn position(&self) -> u64 {
+        self.position
+    }
+
     /// Whether nothing is at work.
     pub(super) fn is_idle(&self) -> bool {
         self.working.is_empty()

@@ -40,6 +40,8 @@ pub struct SinkGauge {
     spooled: AtomicU64,
     drained: AtomicU64,
     is_dead: AtomicBool,
+    /// Whether those who wait for a line wait for it, though it has no actor.
+    is_awaited: bool,
     rotations: AtomicU64,
     waker: OnceLock<Waker>,
     is_closed: AtomicBool,
@@ -254,6 +256,20 @@ impl SinkGauge {
 
     pub(super) fn show_drained(&self, last: u64) {
         self.drained.store(last, Ordering::Relaxed);
+    }
+
+    /// Whether those who wait for a line wait for this receiver of a stream.
+    pub(crate) const fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    #[cfg(feature = "nats")]
+    pub(super) fn awaited(name: impl Into<String>) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.into(),
+            is_awaited: true,
+            ..Self::default()
+        })
     }
 
     pub(super) fn named(name: impl Into<String>) -> Arc<Self> {

@@ -23,7 +23,11 @@ mod driver;
 #[cfg(test)]
 mod faults;
 mod file;
+mod forward;
 mod gauge;
+#[cfg(feature = "nats")]
+mod nats;
+mod receipts;
 mod relay;
 mod rotated;
 mod spill;
@@ -46,7 +50,10 @@ use crate::batch::Batch;
 
 pub(crate) use actor::{OpenedSink, RunningSink, SinkActor};
 pub use file::{FileSinkConfig, Keep, Period, Rotation};
+pub use forward::Receiver;
 pub use gauge::SinkGauge;
+#[cfg(feature = "nats")]
+pub use nats::{NatsConfig, NatsLogin, NatsUrlError};
 pub use relay::{RelayConfig, RelayUrlError};
 pub use spill::SpillConfig;
 pub use spool::{SpoolConfig, SpoolFull};

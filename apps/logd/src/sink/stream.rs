@@ -5,6 +5,9 @@
 //! as far apart as the batch has lines, all between them are: a failure in the middle of the batch would have let the
 //! sequences fall back.
 //!
+//! Of a batch that receivers have to acknowledge too, the sequences are kept until they have: see [`Receipts`]. Batches that
+//! wait for them do not keep the sink from taking more; the bounds of their sources limit them.
+//!
 //! A failed write costs the lines that were accepted and not durable: the stream reads itself again, and its sequences fall
 //! back to the last record that it found. The difference between what the sink has appended and how far the sequences have
 //! come is what was lost.
@@ -16,11 +19,12 @@ use std::{
     pin::{Pin, pin},
     sync::{Arc, OnceLock},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use freeboard::{
-    meter::now_ns,
-    platform::{planted, sync::Mutex},
+    meter::{clock, now_ns},
+    platform::{planted, sync::Mutex, thread},
     stream::{
         AppendError, CloseError, OpenError, StreamOptions, StreamWriter, Ticket, storage::Storage,
     },
@@ -31,12 +35,17 @@ use crate::{batch::Batch, disk::small_segments, record::LogRecord};
 use super::{
     Sink, SinkConfig, SinkError, SinkGauge, Undurable,
     consumer::reached,
+    forward::{Forwarder, Receiver},
     lock,
-    relay::{Relay, RelayConfig},
+    receipts::Receipts,
+    spool::SpoolConfig,
 };
 
 /// Batches that wait until they are durable; while there are so many, no further one is taken.
 const PENDING_MAX: usize = 4_096;
+
+/// How long closing waits for receivers whose answer somebody waits for.
+const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// A stream that lines are appended to.
 #[derive(Clone, Debug)]
@@ -63,32 +72,44 @@ impl StreamSinkConfig {
         })
     }
 
-    /// The sink of this name. Relays send what is in the stream to other log servers, each from its own position on. The
-    /// stream's retention keeps what they have not sent, up to its limit of bytes.
+    /// The sink of this name. What is in the stream is sent to receivers, relays or NATS, to each from its own position on.
+    /// The stream's retention keeps what they have not got, up to its limit of bytes.
     #[must_use]
-    pub fn sink_with_relays(self, name: impl Into<String>, relays: Vec<RelayConfig>) -> SinkConfig {
-        stream_sink(name.into(), self, false, relays, None)
-    }
-
-    /// As [`StreamSinkConfig::sink_with_relays`]. Its segments are small if the disk is when the sink is first opened.
-    pub(crate) fn fitting_sink_with_relays(
+    pub fn sink_with_receivers(
         self,
         name: impl Into<String>,
-        relays: Vec<RelayConfig>,
+        receivers: impl IntoIterator<Item: Into<Receiver>>,
     ) -> SinkConfig {
-        stream_sink(name.into(), self, true, relays, None)
+        let receivers = receivers.into_iter().map(Into::into).collect();
+        stream_sink(name.into(), self, false, receivers, None)
+    }
+
+    /// As [`StreamSinkConfig::sink_with_receivers`]. Its segments are small if the disk is when the sink is first opened.
+    pub(crate) fn fitting_sink_with_receivers(
+        self,
+        name: impl Into<String>,
+        receivers: Vec<Receiver>,
+    ) -> SinkConfig {
+        stream_sink(name.into(), self, true, receivers, None)
     }
 }
 
-/// The sink of this name. Without `bytes_wait` nothing waits for the relays.
-pub(super) fn stream_sink(
+/// A sink that appends lines to a spool of its receiver, which has this name.
+pub(super) fn spooled_sink(receiver_name: &str, spool: SpoolConfig, to: Receiver) -> SinkConfig {
+    let (config, bytes_wait) = spool.stream();
+    let name = format!("{receiver_name}.spool");
+    stream_sink(name, config, false, vec![to], bytes_wait)
+}
+
+/// The sink of this name. Without `bytes_wait` no batch waits for the receivers.
+fn stream_sink(
     name: String,
     config: StreamSinkConfig,
     is_fitting: bool,
-    relays: Vec<RelayConfig>,
+    receivers: Vec<Receiver>,
     bytes_wait: Option<u64>,
 ) -> SinkConfig {
-    let gauges = relays.iter().map(|relay| relay.gauge().clone()).collect();
+    let gauges = receivers.iter().map(|it| it.0.gauge().clone()).collect();
     // The last record, and the lines that the sink had kept, when it was opened before.
     let before = Mutex::new((0, 0));
     let fitted = OnceLock::new();
@@ -113,8 +134,13 @@ pub(super) fn stream_sink(
             warn_of_new_stream(&config.path);
         }
         sink.bytes_wait = bytes_wait;
-        let started = relays.iter().map(|relay| relay.start(&sink.stream));
-        sink.relays = started.collect::<Result<_, _>>()?;
+        let receipts = || Arc::new(Receipts::new(gauge));
+        let started = receivers
+            .iter()
+            .map(|it| it.0.start(&sink.stream, &receipts));
+        sink.forwarders = started.collect::<Result<_, _>>()?;
+        let receipts = sink.forwarders.iter().filter_map(Forwarder::receipts);
+        sink.receipts = receipts.cloned().collect();
         Ok(Box::new(sink) as Box<dyn Sink>)
     };
     SinkConfig {
@@ -130,7 +156,9 @@ pub(super) fn warn_of_new_stream(path: &Path) {
 
 /// A stream that is open.
 pub(super) struct StreamSink {
-    relays: Vec<Relay>,
+    forwarders: Vec<Forwarder>,
+    /// The answers of those whose answers count.
+    receipts: Vec<Arc<Receipts>>,
     stream: StreamWriter,
     /// The line of the current batch to be appended next.
     next: usize,
@@ -138,6 +166,8 @@ pub(super) struct StreamSink {
     first: Option<Ticket>,
     record: Vec<u8>,
     pending: VecDeque<Pending>,
+    /// Durable here, and not acknowledged by the receivers whose answers count.
+    unacknowledged: VecDeque<Unacknowledged>,
     /// While the finished segments have so many bytes, no batch is taken.
     bytes_wait: Option<u64>,
     /// Bytes appended since the stream's state was checked.
@@ -170,6 +200,18 @@ impl Pending {
         let first = self.first.try_get();
         Some(matches!(first, Some(Ok(first)) if last + 1 == first + self.lines))
     }
+
+    /// The sequence of its first line, which is durable.
+    fn first(&self) -> Option<u64> {
+        self.first.try_get()?.ok()
+    }
+}
+
+/// A durable batch that receivers have to acknowledge, and the sequences of its first and its last line.
+struct Unacknowledged {
+    first: u64,
+    last: u64,
+    batch: Undurable,
 }
 
 /// The least time between two writes that are requested. A line that comes alone is written at once. A write takes about
@@ -216,7 +258,8 @@ impl StreamSink {
     ) -> Result<Self, SinkError> {
         let stream = opened.map_err(|error| SinkError::Broken(error.to_string()))?;
         Ok(Self {
-            relays: Vec::new(),
+            forwarders: Vec::new(),
+            receipts: Vec::new(),
             losses: Losses {
                 gauge: gauge.clone(),
                 base: stream.sequences().accepted,
@@ -229,6 +272,7 @@ impl StreamSink {
             first: None,
             record: Vec::new(),
             pending: VecDeque::new(),
+            unacknowledged: VecDeque::new(),
             bytes_wait: None,
             unchecked: 0,
             requested: 0,
@@ -289,9 +333,54 @@ impl StreamSink {
         while let Some(is_durable) = self.pending.front().and_then(Pending::is_durable)
             && let Some(pending) = self.pending.pop_front()
         {
-            if is_durable {
-                pending.batch.settle();
+            match pending.first() {
+                Some(first) if is_durable && !self.receipts.is_empty() => {
+                    self.unacknowledged.push_back(Unacknowledged {
+                        first,
+                        last: first + pending.lines - 1,
+                        batch: pending.batch,
+                    });
+                    self.forwarders.iter().for_each(Forwarder::note_durable);
+                }
+                _ if is_durable => pending.batch.settle(),
+                _ => {}
             }
+        }
+        self.settle_acknowledged();
+    }
+
+    /// Lets go of batches that all receivers have acknowledged, or one has refused.
+    fn settle_acknowledged(&mut self) {
+        if !self.unacknowledged.is_empty() {
+            self.receipts.iter().for_each(|it| it.await_changes());
+        }
+        while let Some(Unacknowledged { first, last, .. }) = self.unacknowledged.front() {
+            let outcomes = self.receipts.iter().map(|it| it.outcome(*first, *last));
+            let Some(outcomes) = outcomes.collect::<Option<Vec<bool>>>() else {
+                return;
+            };
+            if let Some(waiting) = self.unacknowledged.pop_front()
+                && !outcomes.contains(&false)
+            {
+                waiting.batch.settle();
+            }
+        }
+        if self.pending.is_empty() && self.next == 0 {
+            let reached = reached(&self.stream);
+            self.receipts.iter().for_each(|it| it.forget(reached));
+        }
+    }
+
+    /// Waits until the receivers have acknowledged what somebody waits for, unless they fail.
+    fn wait_acknowledged(&mut self) {
+        let deadline = clock::now() + CLOSE_TIME;
+        self.settle();
+        while !self.unacknowledged.is_empty()
+            && clock::now() < deadline
+            && !self.forwarders.iter().any(Forwarder::is_failing)
+        {
+            thread::sleep(Duration::from_millis(1));
+            self.settle();
         }
     }
 
@@ -375,6 +464,7 @@ impl Sink for StreamSink {
             self.requested_at_ns = now;
             self.stream.request_write();
         }
+        self.settle_acknowledged();
         if self.poll_settled(task).is_ready() {
             return Poll::Ready(Ok(()));
         }
@@ -385,8 +475,12 @@ impl Sink for StreamSink {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), SinkError> {
-        for relay in self.relays.drain(..) {
-            relay.stop();
+        if !self.receipts.is_empty() && self.stream.flush().is_ok() {
+            self.wait_acknowledged();
+        }
+        self.unacknowledged.clear();
+        for forwarder in self.forwarders.drain(..) {
+            forwarder.stop();
         }
         let closed = self.stream.clone().close();
         self.settle();
@@ -404,7 +498,7 @@ impl Sink for StreamSink {
 
 impl Drop for StreamSink {
     fn drop(&mut self) {
-        self.relays.clear();
+        self.forwarders.clear();
         // A sender that hangs in a request has a handle too, and the next sink could not open the stream.
         let _ = self.stream.clone().close();
     }

@@ -8,6 +8,8 @@ mod framing;
 mod inputs;
 mod kills;
 mod metrics;
+#[cfg(feature = "nats")]
+mod nats;
 mod parsing;
 mod policies;
 mod querying;

@@ -53,7 +53,7 @@ fn sender(directory: &Path, relay: RelayConfig) -> Rig {
         options: StreamOptions::new(),
     };
     Rig::start(Config::new(vec![
-        stream.sink_with_relays("stream", vec![relay]),
+        stream.sink_with_receivers("stream", vec![relay]),
     ]))
 }
 
@@ -241,7 +241,7 @@ fn segments_that_cannot_be_read_are_passed_over_and_counted() {
     };
     let relay = relay(format!("http://{}/", port.address()));
     let from = Rig::start(Config::new(vec![
-        stream.sink_with_relays("stream", vec![relay]),
+        stream.sink_with_receivers("stream", vec![relay]),
     ]));
     let mut intake = Intake::new(from.server.handle(), "test", Framing::Newline);
     for _ in 0..LINES {

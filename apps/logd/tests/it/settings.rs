@@ -287,3 +287,60 @@ fn a_check_leaves_nothing_behind() {
     assert_eq!(settings.check().unwrap(), "1 input, 2 sinks");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
+
+const NATS: &str = include_str!("../settings/nats.toml");
+
+#[cfg(not(feature = "nats"))]
+#[test]
+fn a_program_without_nats_says_how_to_build_it() {
+    let settings = Settings::parse(NATS, Path::new("logd.toml")).unwrap();
+    let error = settings.config().unwrap_err().to_string();
+    let expected =
+        "logd.toml:8:1: this program was built without NATS: build it with --features nats";
+    assert_eq!(error, expected);
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn settings_of_nats_are_applied_and_their_mistakes_named() {
+    let of = |text: &str| {
+        let settings = Settings::parse(text, Path::new("logd.toml")).unwrap();
+        settings.config().map_err(|error| error.to_string())
+    };
+    let config = of(NATS).unwrap();
+    let names: Vec<_> = config.sinks.iter().map(|sink| sink.name.as_str()).collect();
+    assert_eq!(names, ["stream", "west.spool"]);
+    let gauges = config.sinks.iter().flat_map(|sink| &sink.gauges);
+    let names: Vec<_> = gauges.map(|gauge| gauge.name()).collect();
+    assert_eq!(names, ["nats", "west"]);
+    for (before, after, error) in [
+        ("/logs.{severity}.{host}", "/", "a subject has words"),
+        ("[[stream]]\npath = \"LOG\"\n", "", "NATS needs a `spool`"),
+        (
+            "password-file = \"nats.password\"\n",
+            "",
+            "it has one of credentials",
+        ),
+        ("key = \"client.key\"\n", "", "it has certificate and key"),
+        (
+            "name = \"west\"",
+            "name = \"stream\"",
+            "two sinks have the name",
+        ),
+        (
+            "path = \"NATS\"",
+            "path = \"LOG/a\"",
+            "must not be one in the other",
+        ),
+    ] {
+        assert!(NATS.contains(before), "{before}");
+        let found = of(&NATS.replace(before, after)).unwrap_err();
+        assert!(found.contains(error), "{found}");
+    }
+    let settings = Settings::parse(NATS, Path::new("logd.toml")).unwrap();
+    let error = settings.check().unwrap_err().to_string();
+    assert!(
+        error.contains("credentials nats.creds: No such file"),
+        "{error}"
+    );
+}
