@@ -47,6 +47,7 @@
 pub mod actor;
 #[cfg(feature = "archive")]
 pub mod archive;
+mod fence;
 pub mod format;
 mod head;
 mod index;
@@ -63,7 +64,9 @@ mod sync;
 mod verify;
 mod writer;
 
+pub use fence::Stale;
 pub use format::{Algorithm, CONSUMER_NAME_BYTES_MAX, CONSUMERS_MAX, SealUnit};
+pub use freeboard_flow::Epoch;
 pub use head::Head;
 pub use index::rebuild_index;
 pub use log::{OpenError, TailDamage};

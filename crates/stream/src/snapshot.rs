@@ -70,7 +70,7 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
-    fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { what, error }
     }
 }
@@ -134,14 +134,20 @@ fn name_of(sequence: u64) -> String {
     format!("{sequence:020}{SUFFIX}")
 }
 
+/// Whether a file of this name is a snapshot.
+pub(crate) fn is_snapshot(name: &str) -> bool {
+    sequence_of(name).is_some()
+}
+
+fn sequence_of(name: &str) -> Option<u64> {
+    let sequence = name.strip_suffix(SUFFIX)?.parse().ok()?;
+    (name == name_of(sequence)).then_some(sequence)
+}
+
 /// The sequences of the snapshots in a directory, oldest first.
 fn sequences(storage: &dyn Storage) -> io::Result<Vec<u64>> {
     let names = storage.list()?;
-    let sequence = |name: &String| {
-        let sequence = name.strip_suffix(SUFFIX)?.parse().ok()?;
-        (*name == name_of(sequence)).then_some(sequence)
-    };
-    let mut sequences: Vec<u64> = names.iter().filter_map(sequence).collect();
+    let mut sequences: Vec<u64> = names.iter().filter_map(|name| sequence_of(name)).collect();
     sequences.sort_unstable();
     Ok(sequences)
 }

@@ -2,10 +2,13 @@
 
 use std::{fmt, io};
 
-use freeboard_flow::ConfigError;
+use freeboard_flow::{ConfigError, Epoch};
 use thiserror::Error;
 
-use crate::format::{Algorithm, FormatError, SealUnit};
+use crate::{
+    fence::Stale,
+    format::{Algorithm, FormatError, SealUnit},
+};
 
 /// Why a stream could not be opened for writing.
 #[derive(Debug, Error)]
@@ -22,6 +25,15 @@ pub enum OpenError {
     /// Another writer has the stream open.
     #[error("another writer has this stream open")]
     Locked,
+    /// A newer epoch has opened the stream.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    /// The stream is opened with epochs, and this writer has none: it would not notice newer ones.
+    #[error("epoch {newest} has opened the stream: it can be opened only with an epoch")]
+    EpochMissing {
+        /// The newest epoch.
+        newest: Epoch,
+    },
     /// Sealing needs a key, and none was given.
     #[error("sealing with {algorithm} needs a key")]
     KeyMissing {
@@ -105,6 +117,11 @@ impl OpenError {
 
     pub(crate) fn damaged(damage: TailDamage) -> Self {
         Self::Damaged(Box::new(damage))
+    }
+
+    /// Whether a file that had just been listed is missing.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Whether the disk is full. A later attempt may succeed.

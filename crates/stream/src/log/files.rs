@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::{
+    fence::Fence,
     format::{ALIGNMENT, segment_name},
     scan,
     storage::{Access, AlignedBuffer, Storage},
@@ -47,13 +48,14 @@ pub(crate) fn spare_name(number: u64) -> String {
 /// Makes the file of segment `number` ready: its space is reserved, its header zero, its name durable.
 ///
 /// `spare` is the number of a retired file to use again. Its extents are written already, so a write costs no more than
-/// its bytes.
+/// its bytes. It is not used if `fence` knows of a newer epoch.
 pub(crate) fn prepare(
     storage: &dyn Storage,
     number: u64,
     bytes: u64,
     access: Access,
     spare: Option<u64>,
+    fence: Option<&Fence>,
 ) -> io::Result<Prepared> {
     let name = segment_name(number);
     let unfinished = format!("{name}{PREPARING}");
@@ -75,6 +77,8 @@ pub(crate) fn prepare(
         }
         Some(spare) => {
             storage.rename(&spare_name(spare), &unfinished)?;
+            // A newer epoch has its file in common with this one, unless its name was gone when that epoch was recorded.
+            fence.map_or(Ok(()), Fence::check)?;
             let file = SegmentFile::open(storage, &unfinished, access)?;
             let zeros = AlignedBuffer::zeroed(ALIGNMENT);
             file.file().write_at(&[zeros.as_slice()], 0)?;

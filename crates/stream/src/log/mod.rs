@@ -23,6 +23,6 @@ pub use error::{OpenError, TailDamage};
 pub(crate) use files::{Finished, PREPARING, Prepared, prepare, spare_name};
 pub(crate) use marks::{read_marks, reserve_mark, write_mark};
 pub(crate) use positions::{PositionsFile, read_positions};
-pub(crate) use recovery::recover;
+pub(crate) use recovery::{first_unproved, recover};
 pub(crate) use segment_file::{SegmentFile, WRITE_SLOTS};
-pub(crate) use truncation::{complete_truncation, prepare_truncation};
+pub(crate) use truncation::{PENDING, complete_truncation, prepare_truncation};

@@ -70,6 +70,28 @@ pub(crate) fn recover(
     recovery.run()
 }
 
+/// The first segment of which not all records are known to be durable; `None` if no segment has a header. A chunk after
+/// the earlier ones says that they are durable, so no write to them is in flight. Changes nothing.
+pub(crate) fn first_unproved(
+    storage: &dyn Storage,
+    secret: Option<Secret<'_>>,
+    asked: (Algorithm, SealUnit),
+) -> Result<Option<u64>, OpenError> {
+    let recovery = Recovery {
+        storage,
+        secret,
+        asked,
+        durable: 0,
+    };
+    let known = recovery.segments()?.known;
+    let Some(last) = known.last() else {
+        return Ok(None);
+    };
+    recovery.check_seal(last)?;
+    let (first, ..) = recovery.walk_from_proof(&known)?;
+    Ok(Some(known[first].number))
+}
+
 struct Recovery<'a> {
     storage: &'a dyn Storage,
     secret: Option<Secret<'a>>,
@@ -116,28 +138,8 @@ impl Recovery<'_> {
             self.retire_snapshots(0)?;
             return Ok(new_stream());
         };
-        if self.asked != (last.algorithm, last.unit) {
-            return Err(OpenError::OtherSeal {
-                found: last.algorithm,
-                found_unit: last.unit,
-                asked: self.asked.0,
-                asked_unit: self.asked.1,
-            });
-        }
-        if last.algorithm.is_sealed() && self.secret.is_none() {
-            return Err(OpenError::KeyMissing {
-                algorithm: last.algorithm,
-            });
-        }
-        let mut first = known.len() - 1;
-        let (position, hole) = loop {
-            let (position, hole) = self.walk(&known[first..])?;
-            let is_proved = position.durable.max(self.durable) + 1 >= known[first].first_record;
-            if is_proved || first == 0 {
-                break (position, hole);
-            }
-            first -= 1;
-        };
+        self.check_seal(last)?;
+        let (first, position, hole) = self.walk_from_proof(known)?;
         let next = position.expected;
         if next.record <= self.durable {
             return Err(self.lost(position.segment, position.offset, next.record));
@@ -173,6 +175,39 @@ impl Recovery<'_> {
             previous: next.previous.expect("the walk began at a header"),
             epoch: next.epoch + 1,
         })
+    }
+
+    fn check_seal(&self, last: &SegmentHeader) -> Result<(), OpenError> {
+        if self.asked != (last.algorithm, last.unit) {
+            return Err(OpenError::OtherSeal {
+                found: last.algorithm,
+                found_unit: last.unit,
+                asked: self.asked.0,
+                asked_unit: self.asked.1,
+            });
+        }
+        if last.algorithm.is_sealed() && self.secret.is_none() {
+            return Err(OpenError::KeyMissing {
+                algorithm: last.algorithm,
+            });
+        }
+        Ok(())
+    }
+
+    /// Walks to the end, from the last of these segments before which all is known to be durable. Returns its index too.
+    fn walk_from_proof(
+        &self,
+        known: &[SegmentHeader],
+    ) -> Result<(usize, Position, Option<Hole>), OpenError> {
+        let mut first = known.len() - 1;
+        loop {
+            let (position, hole) = self.walk(&known[first..])?;
+            let is_proved = position.durable.max(self.durable) + 1 >= known[first].first_record;
+            if is_proved || first == 0 {
+                return Ok((first, position, hole));
+            }
+            first -= 1;
+        }
     }
 
     /// A durable record is missing.

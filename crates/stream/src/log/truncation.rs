@@ -32,7 +32,7 @@ use super::{
 };
 
 /// The segment that a truncation begins, until the records after it are removed.
-pub(super) const PENDING: &str = "truncation.pending";
+pub(crate) const PENDING: &str = "truncation.pending";
 
 /// Where a walk through a segment ended.
 struct Stop {

@@ -148,10 +148,13 @@ impl fmt::Debug for OpenSegment {
 }
 
 impl ReaderOptions {
-    /// Opens the stream in a directory that exists; it may be empty yet.
+    /// Opens the stream in a directory that exists; it may be empty yet. Where the stream is opened with
+    /// [epochs](crate::StreamOptions::epoch), this is the directory of the newest one. When a newer one has opened the
+    /// stream, the reader fails with [`ReadError::Io`]: open another one at its
+    /// [`next_sequence`](StreamReader::next_sequence).
     pub fn open(&self, path: impl AsRef<Path>) -> Result<StreamReader, ReadError> {
         let path = path.as_ref();
-        let disk = Disk::open(path).map_err(ReadError::io(format!(
+        let disk = Disk::open_stream(path).map_err(ReadError::io(format!(
             "open the directory {}",
             path.display()
         )))?;

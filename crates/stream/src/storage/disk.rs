@@ -229,6 +229,22 @@ impl Storage for Disk {
         self.check_lock()
     }
 
+    fn directory(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(Self::create(self.path.join(name))?))
+    }
+
+    fn link(&self, name: &str, from: Option<&str>, to: &str) -> io::Result<()> {
+        let from = from.map_or_else(|| self.path.clone(), |from| self.path.join(from));
+        fs::hard_link(from.join(name), self.path.join(to).join(name))
+    }
+
+    fn remove_directory(&self, name: &str) -> io::Result<()> {
+        match fs::remove_dir_all(self.path.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
     fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
         let file = OpenOptions::new()
             .create(true)

@@ -61,6 +61,34 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
     /// Makes all creations, renames and removals durable.
     fn sync_directory(&self) -> io::Result<()>;
 
+    /// The directory `name` in this one, which is created if it is missing: durably after the next
+    /// [`sync_directory`](Storage::sync_directory) of this one. Only a stream that is opened with an
+    /// [epoch](crate::StreamOptions::epoch) needs it. The default has no directories.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`, or an error of the file system.
+    fn directory(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Gives a file of the directory `from` in this one, or of this one itself, the same name in the directory `to` too.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`, `AlreadyExists`, `Unsupported`, or an error of the file system.
+    fn link(&self, name: &str, from: Option<&str>, to: &str) -> io::Result<()> {
+        let _ = (name, from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Removes a directory in this one, and its files. It need not exist.
+    fn remove_directory(&self, name: &str) -> io::Result<()> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Takes the directory's lock, which is held until the returned guard is dropped or the process
     /// ends.
     ///

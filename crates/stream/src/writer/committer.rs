@@ -21,7 +21,7 @@ use crate::{
 use super::{
     batch::{Hurry, Part, wake_all},
     ending::TurnGuard,
-    error::{AppendError, TicketError},
+    error::AppendError,
     options::{Observer, Written},
     segment_pool::{Trouble, time_ns},
     shard::{Filled, Page},
@@ -344,7 +344,12 @@ impl Shared {
     ) -> bool {
         let begun = now_ns();
         let result = if is_writable {
-            write.run(slot).and_then(|()| self.check_lock(begun))
+            let written = write.run(slot).and_then(|()| self.check_lock(begun));
+            // In mode interval the sync checks it.
+            match self.identity.sync {
+                SyncKind::Interval => written,
+                SyncKind::Batch | SyncKind::None => written.and_then(|()| self.check_epoch()),
+            }
         } else {
             Err(io::Error::other("an earlier write failed"))
         };
@@ -366,7 +371,7 @@ impl Shared {
                     self.note_fault(format!("a write failed: {error}"));
                 }
                 // Before the phase says so, as in `commit`.
-                self.refuse(Some(AppendError::Reopening));
+                self.refuse(Some(self.refusal()));
                 let mut state = self.state();
                 if let Some(guard) = last {
                     guard.release(&mut state);
@@ -451,12 +456,13 @@ impl Shared {
         let last = last.map(|(part, first)| first + u64::from(part.count) - 1);
         if self.options.rolls_back
             && let Some(last) = last.max()
-            && let Err(error) = self.mark(last)
+            // A newer epoch removes the records that the mark does not name when it opens the stream.
+            && let Err(error) = self.mark(last).and_then(|()| self.check_epoch())
         {
             self.note_fault(format!("the mark of acknowledged records failed: {error}"));
             for (part, _) in completions.settled.drain(..) {
                 self.gauges.unknown.add(part.count.into());
-                part.batch.settle(Err(TicketError::Unknown));
+                part.batch.settle(Err(self.unknown()));
             }
         }
         let now = now_ns();
@@ -484,11 +490,13 @@ impl Shared {
             }
             result => result,
         };
-        let result = result.and_then(|()| self.check_lock(now_ns()));
+        let result = result
+            .and_then(|()| self.check_lock(now_ns()))
+            .and_then(|()| self.check_epoch());
         if let Err(error) = result {
             self.note_fault(format!("a sync failed: {error}"));
             // Before the phase says so, as in `commit`.
-            self.refuse(Some(AppendError::Reopening));
+            self.refuse(Some(self.refusal()));
             let mut state = self.state();
             guard.release(&mut state);
             // Never a second time: the pages are marked clean now, and a sync that succeeds would prove nothing. What

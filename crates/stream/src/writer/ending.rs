@@ -124,9 +124,12 @@ impl Shared {
     /// Reads the stream again from the device, and continues in a new segment: the pages of the old one cannot be
     /// trusted. Everything accepted that is not known to be durable has failed.
     pub(super) fn reopen(&self, guard: &TurnGuard<'_>) {
+        // A stale writer must not change the files that a newer one may be copying.
+        let checked = self.check_epoch();
         self.fail_pending();
         self.segment_pool.rest();
-        let phase = match self.read_again() {
+        let checked = checked.map_err(OpenError::io("check the epoch"));
+        let phase = match checked.and_then(|()| self.read_again()) {
             Ok(()) => {
                 self.gauges.reopenings.add(1);
                 self.refuse(None);
@@ -144,7 +147,10 @@ impl Shared {
                 self.note_fault(format!(
                     "{cause}; the stream could not be read again: {error}"
                 ));
-                self.refuse(Some(AppendError::Down));
+                self.refuse(Some(match self.is_stale() {
+                    true => AppendError::Stale,
+                    false => AppendError::Down,
+                }));
                 Phase::Down
             }
         };
@@ -185,11 +191,20 @@ impl Shared {
             }
             records
         };
-        let unknown = fail(unknown, TicketError::Unknown);
+        let unknown = fail(unknown, self.unknown());
         let unwritten = fail(unwritten, TicketError::NotWritten);
         self.gauges.unknown.add(unknown);
         self.gauges.unwritten.add(unwritten);
         unwritten
+    }
+
+    /// The error of a record that may be on the disk or not.
+    pub(super) fn unknown(&self) -> TicketError {
+        if self.is_stale() {
+            TicketError::Stale
+        } else {
+            TicketError::Unknown
+        }
     }
 
     fn read_again(&self) -> Result<(), OpenError> {
@@ -295,6 +310,7 @@ impl Shared {
             self.segment_pool.sync_now()?;
             file.resize(offset)?;
             file.sync()?;
+            self.check_epoch()?;
             self.gauges.syncs.add(1);
             self.segment_pool.set_durable(last_record);
             if self.options.rolls_back {

@@ -33,6 +33,11 @@ pub enum AppendError {
     /// A write or a sync failed and the stream is being read again, which takes a moment.
     #[error("the stream is reopening after a failed write")]
     Reopening,
+    /// A newer [epoch](crate::StreamOptions::epoch) has opened the stream: [`StreamWriter::fault`] says which.
+    ///
+    /// [`StreamWriter::fault`]: crate::StreamWriter::fault
+    #[error("a newer epoch has opened the stream")]
+    Stale,
     /// The stream could not be reopened after a failure: [`StreamWriter::fault`] says why.
     ///
     /// [`StreamWriter::fault`]: crate::StreamWriter::fault
@@ -62,6 +67,9 @@ pub enum TicketError {
     /// Writing or syncing it failed: it may be there after the stream was reopened, or not.
     #[error("the write failed: the record may be on the disk or not")]
     Unknown,
+    /// A newer [epoch](crate::StreamOptions::epoch) has opened the stream. The record may be in it or not.
+    #[error("a newer epoch has opened the stream: the record may be in it or not")]
+    Stale,
     /// It was in memory when the stream failed or was closed on a full disk, and was not written.
     #[error("the stream failed before the record was written")]
     NotWritten,

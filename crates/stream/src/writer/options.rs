@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use freeboard_flow::{LaneConfig, Overload};
+use freeboard_flow::{Epoch, LaneConfig, Overload};
 
 use crate::{
     format::{ALIGNMENT, Algorithm, SealUnit},
@@ -73,6 +73,7 @@ pub struct StreamOptions {
     pub(super) retention: Retention,
     pub(super) record_bytes_max: usize,
     pub(super) rolls_back: bool,
+    pub(super) epoch: Option<Epoch>,
     pub(super) shards: Option<usize>,
     pub(super) observer: Option<Observer>,
 }
@@ -92,6 +93,7 @@ impl Default for StreamOptions {
             retention: Retention::default(),
             record_bytes_max: 16 << 20,
             rolls_back: false,
+            epoch: None,
             shards: None,
             observer: None,
         }
@@ -183,6 +185,21 @@ impl StreamOptions {
     #[must_use]
     pub fn rollback_unacknowledged(mut self, is_on: bool) -> Self {
         self.rolls_back = is_on;
+        self
+    }
+
+    /// Sets the epoch of this writer: a fencing token that is higher for each activation of what the stream belongs to.
+    /// Opening fails with [`OpenError::Stale`] if a newer epoch has opened the stream. It fences writers of older epochs,
+    /// also one that is paused and holds the directory's lock: what they have acknowledged is in the stream, and they
+    /// acknowledge nothing after it ([`TicketError::Stale`](crate::TicketError::Stale)). The same epoch may open the stream
+    /// again when it is closed.
+    ///
+    /// Each group of records costs one more read of a small file. The files are in a directory of the epoch:
+    /// [`Disk::open_stream`](crate::storage::Disk::open_stream) finds it. From then on the stream is opened only with
+    /// epochs. `docs/streams.md` says what a shared file system must promise.
+    #[must_use]
+    pub fn epoch(mut self, epoch: Epoch) -> Self {
+        self.epoch = Some(epoch);
         self
     }
 

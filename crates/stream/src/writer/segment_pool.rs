@@ -20,6 +20,7 @@ use freeboard_platform::{
 };
 
 use crate::{
+    fence::Fence,
     format::segment_name,
     index::{index_name, rebuild_index},
     log::{Finished, LogEnd, Prepared, prepare, spare_name, write_mark},
@@ -38,6 +39,7 @@ pub(super) struct SegmentPool {
     access: Access,
     segment_bytes: u64,
     retention: Retention,
+    fence: Option<Fence>,
     state: Mutex<State>,
     changed: Condvar,
     /// The last record that a reader has acknowledged.
@@ -126,6 +128,7 @@ impl SegmentPool {
         access: Access,
         segment_bytes: u64,
         retention: Retention,
+        fence: Option<Fence>,
         finished: VecDeque<Finished>,
     ) -> Self {
         Self {
@@ -133,6 +136,7 @@ impl SegmentPool {
             access,
             segment_bytes,
             retention,
+            fence,
             state: Mutex::new(State {
                 finished,
                 ..State::default()
@@ -511,6 +515,7 @@ impl SegmentPool {
             self.segment_bytes,
             self.access,
             spare,
+            self.fence.as_ref(),
         )
     }
 

@@ -1,6 +1,7 @@
 //! A stream that is open for writing: the producers' side.
 
 use std::{
+    io,
     path::PathBuf,
     sync::{
         Arc, PoisonError, Weak,
@@ -14,6 +15,7 @@ use freeboard_meter::now_ns;
 use freeboard_platform::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::{
+    fence::{Fence, Stale},
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, record_bytes},
     log::{Identity, LogEnd, WRITE_SLOTS},
     storage::Storage,
@@ -66,6 +68,10 @@ pub(super) struct Shared {
     /// Only for the thread whose turn it is; never contended.
     pub(super) log: Mutex<LogEnd>,
     pub(super) segment_pool: SegmentPool,
+    /// The check for newer epochs, if the stream has epochs.
+    pub(super) fence: Option<Fence>,
+    /// Whether a newer epoch was found. It stays.
+    pub(super) is_stale: AtomicBool,
     pub(super) consumers: Consumers,
     /// Whether a snapshot is being written.
     pub(super) is_snapshotting: AtomicBool,
@@ -239,6 +245,36 @@ impl Shared {
         filling.last = Some(batch.clone());
         filling.page = Some(Page::new(buffer, batch, now_ns()));
         Ok(None)
+    }
+
+    /// Checks that no newer epoch has opened the stream: after a record is in the file, and before it is acknowledged.
+    pub(super) fn check_epoch(&self) -> io::Result<()> {
+        let Some(fence) = &self.fence else {
+            return Ok(());
+        };
+        let checked = fence.check();
+        if checked
+            .as_ref()
+            .is_err_and(|it| Stale::caused(it).is_some())
+        {
+            // Ordering: Release pairs with the Acquire of `is_stale`. A thread that fails tickets later sees it.
+            self.is_stale.store(true, Ordering::Release);
+        }
+        checked
+    }
+
+    pub(super) fn is_stale(&self) -> bool {
+        // Ordering: Acquire, as above.
+        self.is_stale.load(Ordering::Acquire)
+    }
+
+    /// Why appends are refused while the stream has failed.
+    pub(super) fn refusal(&self) -> AppendError {
+        if self.is_stale() {
+            AppendError::Stale
+        } else {
+            AppendError::Reopening
+        }
     }
 
     /// Refuses all appends from now on, or accepts them again.

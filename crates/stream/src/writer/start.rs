@@ -15,6 +15,7 @@ use freeboard_platform::{
 };
 
 use crate::{
+    fence::{Fence, enter, lock, refuse_epochs, stale_or},
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, StreamId, SyncKind, segment_name},
     log::{
         Identity, LogEnd, OpenError, SegmentFile, complete_truncation, prepare_truncation,
@@ -94,28 +95,59 @@ impl StreamOptions {
     }
 }
 
-/// Takes the lock, finds the end, and starts the threads.
 fn start(
     options: &StreamOptions,
     storage: Arc<dyn Storage>,
     path: Option<PathBuf>,
     kept: Option<u64>,
 ) -> Result<StreamWriter, OpenError> {
-    let lock = storage.lock().map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => OpenError::Locked,
-        _ => OpenError::io("lock the stream")(error),
-    })?;
+    let parent = storage.clone();
+    start_on(options, storage, path, kept).map_err(|error| match options.epoch {
+        // A newer epoch may have removed the files.
+        Some(epoch) => stale_or(parent.as_ref(), epoch, error),
+        None => error,
+    })
+}
+
+/// Takes the lock, finds the end, and starts the threads.
+fn start_on(
+    options: &StreamOptions,
+    storage: Arc<dyn Storage>,
+    path: Option<PathBuf>,
+    kept: Option<u64>,
+) -> Result<StreamWriter, OpenError> {
     let secret = options.key.as_ref().map(Secret::Master);
     let asked = (options.algorithm, options.unit);
+    let (storage, lock, fence) = match options.epoch {
+        None => {
+            let lock = lock(storage.as_ref())?;
+            refuse_epochs(storage.as_ref())?;
+            (storage, lock, None)
+        }
+        Some(epoch) => {
+            let entered = enter(storage, epoch, secret, asked)?;
+            (entered.storage, entered.lock, Some(entered.fence))
+        }
+    };
+    // Before a truncation begins, and before it is completed: a newer epoch copies the file of one that has begun.
+    let check_epoch = || fence.as_ref().map_or(Ok(()), Fence::check_open);
+    let complete_truncation = |recovered: &_| {
+        check_epoch()?;
+        complete_truncation(storage.as_ref(), secret, recovered)
+    };
+    let prepare_truncation = |recovered: &_, kept| {
+        check_epoch()?;
+        prepare_truncation(storage.as_ref(), secret, recovered, kept)
+    };
     let recover = || recover(storage.as_ref(), secret, asked, 0);
     let mut recovered = recover()?;
-    if complete_truncation(storage.as_ref(), secret, &recovered)? {
+    if complete_truncation(&recovered)? {
         recovered = recover()?;
     }
     if let Some(kept) = kept
-        && prepare_truncation(storage.as_ref(), secret, &recovered, kept)?
+        && prepare_truncation(&recovered, kept)?
     {
-        complete_truncation(storage.as_ref(), secret, &recovered)?;
+        complete_truncation(&recovered)?;
         recovered = recover()?;
     }
     let positions = read_positions(storage.as_ref(), secret, &recovered)?;
@@ -125,9 +157,9 @@ fn start(
         .filter(|it| options.rolls_back && it.epoch >= recovered.epoch - 1 && it.epoch > 0);
     if let Some(mark) = rolled_back
         && mark.acknowledged < recovered.next_record - 1
-        && prepare_truncation(storage.as_ref(), secret, &recovered, mark.acknowledged)?
+        && prepare_truncation(&recovered, mark.acknowledged)?
     {
-        complete_truncation(storage.as_ref(), secret, &recovered)?;
+        complete_truncation(&recovered)?;
         recovered = recover()?;
     }
     let stream = match &recovered.header {
@@ -168,6 +200,7 @@ fn start(
         access,
         options.segment_size(),
         options.retention,
+        fence.clone(),
         recovered.finished,
     );
     segment_pool.set_durable(last_record);
@@ -211,6 +244,8 @@ fn start(
         work: Condvar::new(),
         log: Mutex::new(log),
         segment_pool,
+        fence,
+        is_stale: AtomicBool::new(false),
         consumers,
         is_snapshotting: AtomicBool::new(false),
         gauges: Gauges::new(options.buffer),

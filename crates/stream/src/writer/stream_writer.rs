@@ -327,7 +327,11 @@ impl StreamWriter {
             return Err(ConsumerError::NotDurable { sequence, durable });
         }
         let (storage, pool) = (shared.storage.as_ref(), &shared.segment_pool);
-        shared.consumers.acknowledge(storage, pool, name, sequence)
+        let position = shared
+            .consumers
+            .acknowledge(storage, pool, name, sequence)?;
+        shared.check_epoch()?;
+        Ok(position)
     }
 
     /// Writes the state of a store after the record `sequence` to a file beside the stream, atomically: after a crash it is
@@ -367,12 +371,15 @@ impl StreamWriter {
         }
         let _busy = Busy(&shared.is_snapshotting);
         let sealer = shared.segment_pool.sealer();
-        write_snapshot(
+        let needed = write_snapshot(
             shared.storage.as_ref(),
             &sealer,
             (sequence, time_ns()),
             write,
-        )
+        )?;
+        let checked = shared.check_epoch();
+        checked.map_err(SnapshotError::io("write a snapshot"))?;
+        Ok(needed)
     }
 
     /// The named consumers, and the last record that each has acknowledged.
@@ -389,7 +396,9 @@ impl StreamWriter {
     pub fn remove_consumer(&self, name: &str) -> Result<bool, ConsumerError> {
         let shared = self.shared();
         let (storage, pool) = (shared.storage.as_ref(), &shared.segment_pool);
-        shared.consumers.remove(storage, pool, name)
+        let is_removed = shared.consumers.remove(storage, pool, name)?;
+        shared.check_epoch()?;
+        Ok(is_removed)
     }
 
     /// The state and the counters of the stream.

@@ -12,6 +12,7 @@ mod consumers;
 mod crash;
 mod crash_each_call;
 mod crash_seeds;
+mod epochs;
 mod fixtures;
 mod format;
 mod prometheus;

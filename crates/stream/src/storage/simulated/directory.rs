@@ -105,9 +105,21 @@ impl Directory {
         *self = Self::default();
     }
 
-    pub(super) fn sync(&mut self) {
-        self.durable.clone_from(&self.names);
-        self.changes.clear();
+    /// Makes the changes of one directory durable: of the names that begin with `prefix`, and are not in one below.
+    pub(super) fn sync(&mut self, prefix: &str) {
+        let is_here = |name: &str| {
+            let here = name.strip_prefix(prefix);
+            here.is_some_and(|here| !here.contains('/'))
+        };
+        let durable = &mut self.durable;
+        self.changes.retain(|change| {
+            // A rename stays in its directory.
+            let is_synced = is_here(change.names()[0]);
+            if is_synced {
+                change.apply(durable);
+            }
+            !is_synced
+        });
     }
 
     /// Some of the changes become durable. None does that concerns a name which a lost change before

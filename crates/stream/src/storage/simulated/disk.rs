@@ -31,6 +31,8 @@ use super::{
 pub struct SimulatedDisk {
     machine: Arc<Mutex<Machine>>,
     boot: u64,
+    /// What the names in this directory begin with: `directory/` in one of the disk's directories.
+    prefix: String,
 }
 
 impl SimulatedDisk {
@@ -49,6 +51,7 @@ impl SimulatedDisk {
         Self {
             machine: Arc::new(Mutex::new(Machine::new(settings))),
             boot: 0,
+            prefix: String::new(),
         }
     }
 
@@ -136,6 +139,7 @@ impl SimulatedDisk {
         Self {
             machine: self.machine.clone(),
             boot,
+            prefix: String::new(),
         }
     }
 
@@ -160,6 +164,11 @@ impl SimulatedDisk {
         }
     }
 
+    /// The name of a file among those of the whole disk.
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
     fn opened(&self, content: SharedContent, access: Access) -> Arc<dyn StorageFile> {
         Arc::new(SimulatedFile::new(self.clone(), content, access))
     }
@@ -168,11 +177,15 @@ impl SimulatedDisk {
 impl Storage for SimulatedDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         self.call(Operation::List, |machine, _| {
-            Ok(machine.directory.names().cloned().collect())
+            let names = machine.directory.names();
+            let here = names.filter_map(|name| name.strip_prefix(&self.prefix));
+            let here = here.filter(|name| !name.contains('/'));
+            Ok(here.map(str::to_owned).collect())
         })
     }
 
     fn create(&self, name: &str, bytes: u64, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let name = &self.path(name);
         let content = self.call(Operation::Create, |machine, effect| {
             if machine.directory.get(name).is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -191,11 +204,13 @@ impl Storage for SimulatedDisk {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
-        let content = self.call(Operation::Open, |machine, _| machine.directory.get(name))?;
+        let name = self.path(name);
+        let content = self.call(Operation::Open, |machine, _| machine.directory.get(&name))?;
         Ok(self.opened(content, access))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (&self.path(from), &self.path(to));
         self.call(Operation::Rename, |machine, effect| {
             machine.directory.get(from)?;
             if effect == Effect::Whole || machine.random.coin() {
@@ -206,6 +221,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        let name = &self.path(name);
         self.call(Operation::Remove, |machine, effect| {
             machine.directory.get(name)?;
             if effect == Effect::Whole || machine.random.coin() {
@@ -219,18 +235,54 @@ impl Storage for SimulatedDisk {
         self.call(Operation::SyncDirectory, |machine, effect| {
             // The effect of a failed call shows only when the power fails, which decides it.
             if effect == Effect::Whole {
-                machine.directory.sync();
+                machine.directory.sync(&self.prefix);
             }
             Ok(())
         })
     }
 
+    fn directory(&self, name: &str) -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(Self {
+            prefix: format!("{}{name}/", self.prefix),
+            ..self.clone()
+        }))
+    }
+
+    fn link(&self, name: &str, from: Option<&str>, to: &str) -> io::Result<()> {
+        let from = from.map_or_else(
+            || self.path(name),
+            |from| self.path(&format!("{from}/{name}")),
+        );
+        let to = self.path(&format!("{to}/{name}"));
+        self.call(Operation::Create, |machine, effect| {
+            let file = machine.directory.get(&from)?;
+            if machine.directory.get(&to).is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            if effect == Effect::Whole || machine.random.coin() {
+                machine.directory.create(&to, file);
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes the files one by one, and their names durably.
+    fn remove_directory(&self, name: &str) -> io::Result<()> {
+        let directory = self.directory(name)?;
+        for name in directory.list()? {
+            directory.remove(&name)?;
+        }
+        directory.sync_directory()
+    }
+
     fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
         self.call(Operation::Lock, |machine, effect| {
-            if machine.is_locked {
+            if machine.locked.contains(&self.prefix) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            machine.is_locked = effect == Effect::Whole;
+            if effect == Effect::Whole {
+                machine.locked.insert(self.prefix.clone());
+            }
             Ok(())
         })?;
         Ok(Box::new(Guard(self.clone())))
@@ -253,7 +305,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let mut machine = self.0.machine();
         if machine.check_power(self.0.boot).is_ok() {
-            machine.is_locked = false;
+            machine.locked.remove(&self.0.prefix);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The machine of a simulated disk: its power, its directory, its calls.
 
 use std::{
+    collections::BTreeSet,
     io,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -68,7 +69,8 @@ pub(super) struct Machine {
     /// Counts the starts. Handles of an earlier one are void.
     pub(super) boot: u64,
     is_on: bool,
-    pub(super) is_locked: bool,
+    /// The directories that are locked, each by the prefix of its names.
+    pub(super) locked: BTreeSet<String>,
 }
 
 impl Machine {
@@ -81,7 +83,7 @@ impl Machine {
             calls: 0,
             boot: 0,
             is_on: true,
-            is_locked: false,
+            locked: BTreeSet::new(),
         }
     }
 
@@ -136,7 +138,7 @@ impl Machine {
         self.calls = 0;
         self.boot += 1;
         self.is_on = true;
-        self.is_locked = false;
+        self.locked.clear();
         self.boot
     }
 
