@@ -56,6 +56,7 @@
 mod archiver;
 mod error;
 mod extent;
+mod fenced;
 mod objects;
 mod restore;
 mod upload;
@@ -82,6 +83,7 @@ use crate::{
 
 pub use archiver::{ArchiveProgress, ArchiveReport, Archiver, Keep};
 pub use error::ArchiveError;
+pub use fenced::{FencedError, FencedState, FencedStore, StateObjects};
 use objects::{Cloud, Folder, Objects};
 pub use restore::{RestoreEnd, RestoreOptions, RestoreReport, restore};
 
@@ -169,13 +171,25 @@ impl ArchiveOptions {
     ///
     /// [`ArchiveError::Address`].
     pub fn open(&self, url: &str) -> Result<Archive, ArchiveError> {
+        Ok(Archive(Arc::new(Inner {
+            objects: self.objects(url)?,
+            url: url.to_owned(),
+            rate: self.rate,
+            part_bytes: self.part_bytes,
+            next: Mutex::new(clock::now()),
+            listed: Mutex::new(None),
+        })))
+    }
+
+    /// The objects at an address.
+    fn objects(&self, url: &str) -> Result<Arc<dyn Objects>, ArchiveError> {
         let refused = |reason: String| ArchiveError::Address {
             url: url.to_owned(),
             reason,
         };
         const FORMS: &str = "expected s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///PATH";
         let (scheme, rest) = url.split_once("://").ok_or_else(|| refused(FORMS.into()))?;
-        let objects: Arc<dyn Objects> = match scheme {
+        Ok(match scheme {
             "file" if rest.starts_with('/') => Arc::new(Folder::new(Path::new(rest))),
             "s3" | "gs" | "az" if !rest.is_empty() && !rest.starts_with('/') => {
                 let prefix = rest.split_once('/').map_or("", |(_, prefix)| prefix);
@@ -183,15 +197,7 @@ impl ArchiveOptions {
                 Arc::new(cloud.map_err(|error| refused(error.to_string()))?)
             }
             _ => return Err(refused(FORMS.into())),
-        };
-        Ok(Archive(Arc::new(Inner {
-            objects,
-            url: url.to_owned(),
-            rate: self.rate,
-            part_bytes: self.part_bytes,
-            next: Mutex::new(clock::now()),
-            listed: Mutex::new(None),
-        })))
+        })
     }
 }
 

@@ -40,6 +40,8 @@ const UPLOADING: &str = ".uploading";
 
 /// The objects of an archive, by name.
 pub(super) trait Objects: fmt::Debug + Send + Sync {
+    /// The objects of a folder.
+    fn folder(&self, name: &str) -> Arc<dyn Objects>;
     /// The names and lengths of all objects.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
     fn bytes(&self, name: &str) -> io::Result<u64>;
@@ -80,15 +82,22 @@ impl Folder {
 }
 
 impl Objects for Folder {
+    fn folder(&self, name: &str) -> Arc<dyn Objects> {
+        Arc::new(Self(self.0.join(name)))
+    }
+
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let disk = match Disk::open(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             disk => disk?,
         };
         let names = disk.list()?.into_iter();
-        names
-            .map(|name| self.bytes(&name).map(|bytes| (name, bytes)))
-            .collect()
+        let with_bytes = |name: String| match self.bytes(&name) {
+            // It was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            bytes => Some(bytes.map(|bytes| (name, bytes))),
+        };
+        names.filter_map(with_bytes).collect()
     }
 
     fn bytes(&self, name: &str) -> io::Result<u64> {
@@ -165,8 +174,19 @@ impl<S: ObjectStore + MultipartStore> Service for S {}
 pub(super) struct Cloud {
     service: Arc<dyn Service>,
     prefix: Path,
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
+    background: Arc<Background>,
+}
+
+/// The runtime of the requests; `None` only while it is dropped.
+struct Background(Option<Runtime>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // An ordinary drop panics inside another runtime.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Cloud {
@@ -218,7 +238,7 @@ impl Cloud {
         Ok(Self {
             service,
             prefix: Path::from(prefix),
-            runtime: Some(runtime),
+            background: Arc::new(Background(Some(runtime))),
         })
     }
 
@@ -231,7 +251,7 @@ impl Cloud {
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let runtime = self.runtime.as_ref().expect("it is not dropped yet");
+        let runtime = self.background.0.as_ref().expect("it is not dropped yet");
         let (sender, result) = mpsc::sync_channel(1);
         let future = call(self.service.clone());
         runtime.spawn(async move {
@@ -251,16 +271,15 @@ impl fmt::Debug for Cloud {
     }
 }
 
-impl Drop for Cloud {
-    fn drop(&mut self) {
-        // An ordinary drop panics inside another runtime.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 impl Objects for Cloud {
+    fn folder(&self, name: &str) -> Arc<dyn Objects> {
+        Arc::new(Self {
+            service: self.service.clone(),
+            prefix: self.path(name),
+            background: self.background.clone(),
+        })
+    }
+
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let prefix = self.prefix.clone();
         let names = self.call(|service| async move {

@@ -13,6 +13,8 @@ mod crash;
 mod crash_each_call;
 mod crash_seeds;
 mod epochs;
+#[cfg(feature = "archive")]
+mod fenced;
 mod fixtures;
 mod format;
 mod prometheus;
