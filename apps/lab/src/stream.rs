@@ -218,7 +218,7 @@ pub(crate) fn open_storage(path: &Path) -> Result<(Arc<dyn Storage>, Option<Head
     if let Some(url) = path.to_str().filter(|path| path.contains("://")) {
         return open_archive(url);
     }
-    let disk = Disk::open(path).map_err(|error| error.to_string())?;
+    let disk = Disk::open_stream(path).map_err(|error| error.to_string())?;
     Ok((Arc::new(disk), None))
 }
 

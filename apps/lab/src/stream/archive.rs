@@ -73,7 +73,7 @@ pub(super) fn archive(args: &ArchiveArgs, interrupt: &Interrupt) -> Result<ExitC
     let path = &args.stream.path;
     let unchecked = |error: String| Unchecked(format!("{}: {error}", path.display()));
     let key = args.key.key(path)?;
-    let disk = Disk::open(path).map_err(|error| unchecked(error.to_string()))?;
+    let disk = Disk::open_stream(path).map_err(|error| unchecked(error.to_string()))?;
     let mut archiver = Archiver::new(Arc::new(disk), open(&args.to, args.rate)?)
         .key(key)
         .keep(Keep {

@@ -61,7 +61,7 @@ fn look(args: &InfoArgs) -> Result<Info> {
     let path = &args.stream.path;
     let unchecked =
         |error: &dyn std::fmt::Display| Unchecked(format!("{}: {error}", path.display()));
-    let disk = Disk::open(path).map_err(|error| unchecked(&error))?;
+    let disk = Disk::open_stream(path).map_err(|error| unchecked(&error))?;
     let names = disk.list().map_err(|error| unchecked(&error))?;
     let length = |name: &str| -> std::io::Result<u64> { disk.open(name, Access::Read)?.bytes() };
     let mut numbers: Vec<u64> = names

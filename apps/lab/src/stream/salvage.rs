@@ -50,7 +50,7 @@ pub(super) fn salvage(args: &SalvageArgs) -> Result<ExitCode> {
     }
     let key = args.key.key(path)?;
     let unchecked = |error: String| Unchecked(format!("{}: {error}", path.display()));
-    let disk = Disk::open(path).map_err(|error| unchecked(error.to_string()))?;
+    let disk = Disk::open_stream(path).map_err(|error| unchecked(error.to_string()))?;
     let header =
         stream_header(&disk, key.as_ref()).map_err(|error| unchecked(error.to_string()))?;
     let mut options = StreamOptions::new()
