@@ -24,6 +24,7 @@ use crate::{
     catch_panic,
     cell::{CellRef, WeakCell},
     core::{self, Core, Unaccepted},
+    credit::CreditWindow,
     current,
     envelope::{Envelope, Payload},
     error::TellError,
@@ -204,6 +205,26 @@ impl<A: Actor> ActorRef<A> {
         A: Receives<M>,
     {
         self.offer(lane, msg, NoReply, OnFull::Block)
+    }
+
+    /// [`ActorRef::tell_lane`] of a message that carries one credit, which the caller has taken from the window. The credit
+    /// returns when the message was handled or shed, also if it is refused here. The message ends with `deadline`, if there
+    /// is one, and not with that of the current handler.
+    ///
+    /// # Errors
+    /// As [`ActorRef::tell_lane`].
+    pub fn tell_credited<M: Message>(
+        &self,
+        lane: usize,
+        msg: M,
+        credit: &CreditWindow,
+        deadline: Option<Instant>,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receives<M>,
+    {
+        let deadline_ns = deadline.map_or(NO_DEADLINE_NS, clock::from_instant);
+        self.offer(lane, msg, credit.receipt(deadline_ns), OnFull::Wait)
     }
 
     /// Sends a message; the future waits while the lane is full and its policy is to wait. A future that is

@@ -192,6 +192,33 @@ impl<A: Actor> Context<A> {
         self.cell().core().mailbox.lane(lane).raise(Barrier::Pause);
     }
 
+    /// Handles no messages of this lane until [`Context::resume_lane`], as [`Context::pause_lane`]. But the lane accepts
+    /// messages up to its bound, and only then its policy applies.
+    ///
+    /// For actors that forward messages, and have no capacity for them now.
+    ///
+    /// # Panics
+    /// If the mailbox has no such lane.
+    pub fn pause_handling(&mut self, lane: usize) {
+        assert!(lane < self.lane_count(), "the mailbox has no lane {lane}");
+        self.paused_lanes |= 1 << lane;
+        self.set_unhandled(lane, true);
+    }
+
+    /// Lets the checks of a test system know.
+    #[cfg_attr(
+        not(feature = "testing"),
+        expect(unused_variables, clippy::unused_self)
+    )]
+    fn set_unhandled(&self, lane: usize, is_unhandled: bool) {
+        #[cfg(feature = "testing")]
+        {
+            let flag = &self.cell().core().mailbox.lane(lane).is_unhandled;
+            // Ordering: Relaxed: one thread runs a test system.
+            flag.store(is_unhandled, crate::sync::Ordering::Relaxed);
+        }
+    }
+
     /// Handles messages of this lane again. Does nothing if it was not paused.
     ///
     /// # Panics
@@ -200,6 +227,7 @@ impl<A: Actor> Context<A> {
         assert!(lane < self.lane_count(), "the mailbox has no lane {lane}");
         if self.paused_lanes & 1 << lane != 0 {
             self.paused_lanes &= !(1 << lane);
+            self.set_unhandled(lane, false);
             self.cell().core().mailbox.lane(lane).lower(Barrier::Pause);
             // Waiting senders are granted capacity after this run, also if nothing was queued.
             let core = self.cell().core();

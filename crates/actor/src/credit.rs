@@ -83,6 +83,59 @@ impl CreditLine {
     }
 }
 
+/// Credit of one sender for messages to one lane: at most so many of them are queued at the receiver. Each message that
+/// [`crate::ActorRef::tell_credited`] sends carries one credit, which returns when the message was handled or shed.
+///
+/// For actors that stand in front of others, such as the receiving end of a network. [`crate::Dam::credit`] is a whole such
+/// actor. Cheap to clone; one thread at a time takes.
+#[derive(Clone)]
+pub struct CreditWindow(Arc<CreditLine>);
+
+impl CreditWindow {
+    /// A window of so many messages, all of them available.
+    #[must_use]
+    pub fn new(messages: u64) -> Self {
+        Self(Arc::new(CreditLine::new(messages)))
+    }
+
+    /// The most messages that may be queued.
+    #[must_use]
+    pub fn window(&self) -> u64 {
+        self.0.window()
+    }
+
+    /// Takes all credit that is available now.
+    #[must_use]
+    pub fn take(&self) -> u64 {
+        self.0.take()
+    }
+
+    /// Gives back one credit that was taken and not sent.
+    pub fn give_back(&self) {
+        drop(Receipt::of(&self.0));
+    }
+
+    /// Calls `wake`, once, when half of the window is available. `false` if it is available already. The first call's
+    /// `wake` serves all calls.
+    #[must_use]
+    pub fn wait<F: Fn() + Send + Sync + 'static>(&self, wake: impl FnOnce() -> F) -> bool {
+        self.0.wait_for_refill(wake)
+    }
+
+    pub(crate) fn receipt(&self, deadline_ns: u64) -> Receipt {
+        Receipt {
+            line: self.0.clone(),
+            deadline_ns,
+        }
+    }
+}
+
+impl std::fmt::Debug for CreditWindow {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "CreditWindow({})", self.window())
+    }
+}
+
 /// Gives one credit back when it is dropped. The reply port of a dam's messages, which inherit deadlines as all tells.
 pub(crate) struct Receipt {
     line: Arc<CreditLine>,

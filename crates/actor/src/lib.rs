@@ -179,6 +179,7 @@ pub use builder::SystemBuilder;
 pub use child_spec::{CHILD_SHUTDOWN_DEFAULT, ChildRef, ChildSpec, Restart, Shutdown};
 pub use circle::{Circle, CircleActor};
 pub use context::Context;
+pub use credit::CreditWindow;
 pub use dam::{Dam, DamBuilder, DamControl, DamError, DamGauge};
 pub use dead_letter::DeadLetter;
 pub use deadline::without_deadline;

@@ -63,6 +63,9 @@ pub(crate) struct MailboxLane {
     special: Option<Box<Special>>,
     pub(crate) gauges: LaneGauges,
     is_sampling: bool,
+    /// The actor handles none of its messages, although it accepts them: for the checks of a test system.
+    #[cfg(feature = "testing")]
+    pub(crate) is_unhandled: crate::sync::AtomicBool,
     pub(crate) stamps: Stamps,
 }
 
@@ -110,6 +113,8 @@ impl MailboxLane {
                 Box::new(Special { queue, age_law })
             }),
             is_sampling: matches!(policy, Overload::Sample { .. }),
+            #[cfg(feature = "testing")]
+            is_unhandled: crate::sync::AtomicBool::new(false),
             stamps,
             gauges: LaneGauges::new(),
         }

@@ -146,11 +146,14 @@ impl Registry {
 
     /// The first living actor for which `find` returns something.
     #[cfg(feature = "testing")]
-    pub(crate) fn find_map<T>(&self, find: impl Fn(&Core) -> Option<T>) -> Option<(CoreRef, T)> {
+    pub(crate) fn find_map<T>(
+        &self,
+        mut find: impl FnMut(&Core) -> Option<T>,
+    ) -> Option<(CoreRef, T)> {
         (0..SHARDS).find_map(|shard| {
             let shard = self.lock(shard);
             let mut cells = shard.cells.iter();
-            cells.find_map(|(_, cell)| Some((cell.clone(), find(cell)?)))
+            cells.find_map(|(_, cell)| find(cell).map(|found| (cell.clone(), found)))
         })
     }
 

@@ -62,7 +62,7 @@ use crate::{
     retire::{drain_unheld, retire},
     run::{AtEnd, Last, TryFactory},
     supervision::{panic_text, saturating_ns},
-    sync::{AtomicU64, AtomicUsize, Ordering},
+    sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     system_inner::SystemInner,
 };
 
@@ -139,12 +139,19 @@ struct Backing<K, A> {
     system: Arc<SystemInner>,
     load: Load<K, A>,
     save: Save<K, A>,
+    /// Nothing is loaded or saved any more.
+    is_abandoned: AtomicBool,
     passivated: Counter,
     loads_failed: Counter,
     saves_failed: Counter,
 }
 
 impl<K, A: Actor> Backing<K, A> {
+    fn is_abandoned(&self) -> bool {
+        // Ordering: Acquire, pairs with the Release of `abandon`.
+        self.is_abandoned.load(Ordering::Acquire)
+    }
+
     /// Calls the store, in a section that may block. A panic is an error.
     fn blocking<T>(&self, call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         let scheduler = &self.system.scheduler;
@@ -157,6 +164,9 @@ impl<K, A: Actor> Backing<K, A> {
     }
 
     fn load(&self, activation: &Activation<K>) -> Result<A, String> {
+        if self.is_abandoned() {
+            return Err("the directory was abandoned".to_owned());
+        }
         let loaded = self.blocking(|| (self.load)(activation));
         self.loads_failed.add(u64::from(loaded.is_err()));
         loaded
@@ -302,6 +312,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
                 let saved = saves.save(it, actor);
                 saved.map_err(|error| format!("{error:#}"))
             }),
+            is_abandoned: AtomicBool::new(false),
             passivated: Counter::default(),
             loads_failed: Counter::default(),
             saves_failed: Counter::default(),
@@ -347,6 +358,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
 
     /// The present activation, if it takes messages.
     pub(super) fn find(&self, key: &K) -> Option<ActorRef<A>> {
+        if self.backing.is_abandoned() {
+            return None;
+        }
         let mut shard = self.shard_of(key);
         let entry = shard.get_mut(key)?;
         entry.used_ns = self.coarse_ns();
@@ -384,6 +398,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
         let (mut new_key, mut new) = (Some(key.clone()), Activation::unspawned(key));
         let (actor, watched, _old) = {
             let mut shard = self.shard_of(key);
+            // Under the lock, which `abandon` takes after it has set this: it sees each entry that is made before.
+            if self.backing.is_abandoned() {
+                return Err(DirectoryError::Closed);
+            }
             let entry = shard.get(key);
             if let Some(entry) = entry.filter(|it| !it.actor.cell().core().mailbox.is_closed()) {
                 return Ok(entry.actor.clone());
@@ -513,6 +531,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
                 let is_last = kept.leave(activation.epoch) && kept.waiting.is_empty();
                 kept.actor.take_if(|_| is_last)
             };
+            if backing.is_abandoned() {
+                return Ok(());
+            }
             let mut actor = match (last, unused) {
                 (Last::Stopped(actor), _) | (Last::Failed, Some(actor)) => actor,
                 (Last::Failed, None) => return Ok(()),
@@ -582,6 +603,24 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             cores.extend(shard.values().map(|it| it.actor.cell().core_ref().clone()));
         }
         self.close(cores);
+    }
+
+    /// Stops all activations without saving them; there will be no others.
+    pub(super) fn abandon(&self) {
+        // Ordering: Release, pairs with the Acquire of `Backing::is_abandoned`.
+        self.backing.is_abandoned.store(true, Ordering::Release);
+        for shard in 0..SHARDS {
+            let cores: Vec<_> = {
+                let shard = self.lock(shard);
+                let actors = shard.values();
+                actors
+                    .map(|it| it.actor.cell().core_ref().clone())
+                    .collect()
+            };
+            for core in cores {
+                core.signal(core::STOP);
+            }
+        }
     }
 
     /// Closes the mailboxes of these activations, so that each handles what it has and ends. Returns those that were

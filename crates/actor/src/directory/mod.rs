@@ -227,6 +227,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Directory<K, A> {
         self.inner.passivate_all();
     }
 
+    /// Stops all activations between two messages, without saving them. Messages that are queued or come later are not
+    /// handled. For a process that has lost the right to its keys.
+    pub fn abandon(&self) {
+        self.inner.abandon();
+    }
+
     /// Keys with an activation, including those that are being loaded or saved.
     pub fn activations(&self) -> usize {
         self.inner.len()

@@ -46,6 +46,17 @@ impl DirectoryOptions {
     /// No passivation, [`DIRECTORY_ACTIVATIONS_DEFAULT`], and actors that restart after a failure in a handler and stop
     /// after a failed load.
     pub fn new() -> Self {
+        Self {
+            name: None,
+            idle_after: None,
+            activations_max: DIRECTORY_ACTIVATIONS_DEFAULT,
+            at_bound: AtBound::default(),
+            member: Self::member_options(),
+        }
+    }
+
+    /// The default options of each actor, to be changed for [`DirectoryOptions::member`].
+    pub fn member_options() -> SpawnOptions {
         let decide = Supervision::decide(|failure| {
             let is_start = failure.kind == FailureKind::Error && failure.message_type.is_none();
             if is_start {
@@ -54,13 +65,7 @@ impl DirectoryOptions {
                 Directive::Restart
             }
         });
-        Self {
-            name: None,
-            idle_after: None,
-            activations_max: DIRECTORY_ACTIVATIONS_DEFAULT,
-            at_bound: AtBound::default(),
-            member: SpawnOptions::new().supervision(decide),
-        }
+        SpawnOptions::new().supervision(decide)
     }
 
     /// The name in snapshots and metrics. Without one, it is the type of the actors.

@@ -7,6 +7,7 @@ use freeboard_sched::Phase;
 use crate::{
     core::{Core, state_name},
     mailbox::MailboxLane,
+    sync::Ordering,
     wait_graph,
 };
 
@@ -30,7 +31,11 @@ pub(super) const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
 pub(super) fn violation(core: &Core) -> Option<String> {
     let phase = core.state.phase();
     // Messages of a paused lane wait for its end.
-    let is_due = |lane: &MailboxLane| lane.depth() > 0 && !lane.is_raised(Barrier::Pause);
+    let is_due = |lane: &MailboxLane| {
+        // Ordering: Relaxed: one thread runs a test system.
+        let is_paused = lane.is_raised(Barrier::Pause) || lane.is_unhandled.load(Ordering::Relaxed);
+        lane.depth() > 0 && !is_paused
+    };
     if phase == Phase::Idle && core.mailbox.lanes().any(is_due) {
         return Some("a wake-up was lost: it is idle and has messages".to_owned());
     }

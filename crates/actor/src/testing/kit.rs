@@ -1,7 +1,7 @@
 //! The part of a test system that the runtime knows: the executor of the thread, faults, and what went wrong.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     fmt,
     fmt::Write as _,
     rc::Rc,
@@ -80,6 +80,7 @@ impl Active {
             seed,
             executor,
             systems: RefCell::default(),
+            actors: Cell::default(),
             faults: RefCell::default(),
             dead_letters: Arc::default(),
             failures: Arc::default(),
@@ -175,6 +176,8 @@ pub(crate) struct Kit {
     seed: u64,
     executor: Executor,
     systems: RefCell<Vec<Weak<SystemInner>>>,
+    /// The actors that the last check has found.
+    actors: Cell<usize>,
     pub(super) faults: RefCell<FaultTable>,
     dead_letters: Arc<Mutex<Notes>>,
     failures: Arc<Mutex<Notes>>,
@@ -266,9 +269,14 @@ impl Kit {
     /// The systems that exist, without those of killed nodes.
     fn living(&self) -> Vec<Arc<SystemInner>> {
         let is_dead = |it: &SystemInner| it.scheduler.executor().is_some_and(Executor::is_dead);
-        let mut systems = self.systems.borrow_mut();
-        systems.retain(|system| system.upgrade().is_some_and(|it| !is_dead(&it)));
-        systems.iter().filter_map(Weak::upgrade).collect()
+        let mut living = Vec::new();
+        self.systems.borrow_mut().retain(|system| {
+            let system = system.upgrade().filter(|it| !is_dead(it));
+            let is_living = system.is_some();
+            living.extend(system);
+            is_living
+        });
+        living
     }
 
     /// All actors, by their ids.
@@ -298,14 +306,20 @@ impl Kit {
 
     /// What is wrong with an actor of these systems, between two steps.
     pub(super) fn violation(&self) -> Option<String> {
-        let living = self.living();
-        let actors: usize = living.iter().map(|it| it.registry.len()).sum();
-        let every = actors / ACTORS_PER_STEP + 1;
+        let every = self.actors.get() / ACTORS_PER_STEP + 1;
         if !self.executor.steps().is_multiple_of(every as u64) {
             return None;
         }
+        let mut actors = 0;
+        let mut check = |core: &Core| {
+            actors += 1;
+            violation(core)
+        };
+        let living = self.living();
         let mut living = living.iter();
-        let (core, what) = living.find_map(|it| it.registry.find_map(violation))?;
+        let found = living.find_map(|it| it.registry.find_map(&mut check));
+        self.actors.set(actors);
+        let (core, what) = found?;
         Some(format!("{}: {what}", self.describe(&core).trim_start()))
     }
 

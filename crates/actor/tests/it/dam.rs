@@ -372,3 +372,45 @@ fn an_adaptive_dam_says_why_it_cannot_be_built() {
         "a dam's limit: adaptive limit is 0 to 32 from 8, it must be 1 <= min <= initial <= max <= 4294967296"
     );
 }
+
+#[test]
+fn credit_returns_with_each_message_that_was_handled_shed_or_refused() {
+    let system = system();
+    let (actor, notes) = probe_with(&system, SpawnOptions::new().lane(LaneConfig::bounded(64)));
+    let credit = CreditWindow::new(4);
+    assert_eq!((credit.window(), credit.take(), credit.take()), (4, 4, 0));
+    let gate = hold(&actor);
+    for number in 0..3_u64 {
+        actor
+            .tell_credited(0, number, &credit, None)
+            .expect("accepted");
+    }
+    // Its deadline is over when it reaches the actor.
+    let past = Instant::now();
+    actor
+        .tell_credited(0, 3_u64, &credit, Some(past))
+        .expect("accepted");
+    assert_eq!(credit.take(), 0);
+    let (woken, wakes) = mpsc::channel();
+    let is_waiting = credit.wait(move || {
+        move || {
+            let _ = woken.send(());
+        }
+    });
+    assert!(is_waiting);
+    gate.open();
+    wakes.recv_timeout(LIMIT).expect("half of it came back");
+    let mut taken = 0;
+    eventually("all came back", || {
+        taken += credit.take();
+        taken == 4
+    });
+    assert_eq!(notes.all(), [0, 1, 2]);
+    assert_eq!(shed(&actor, "expired"), 1);
+    actor.stop();
+    actor.join();
+    let refused = actor.tell_credited(0, 9_u64, &credit, None);
+    assert!(matches!(refused, Err(TellError::Closed(9))));
+    credit.give_back();
+    assert_eq!(credit.take(), 2);
+}

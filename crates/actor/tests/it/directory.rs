@@ -718,3 +718,26 @@ fn expired_and_abandoned_asks_are_not_handled() {
     assert_eq!(past.wait(), Err(AskError::Expired));
     assert_eq!(accounts.ask(&2, Sum).wait(), Ok(0));
 }
+
+#[test]
+fn an_abandoned_directory_stops_its_actors_and_saves_nothing() {
+    let system = system();
+    let (accounts, bank) = accounts(&system, DirectoryOptions::new());
+    for key in 0..20 {
+        accounts.tell(&key, 5_u64).expect("accepted");
+    }
+    let gate = Gate::default();
+    accounts.tell(&1, gate.clone()).expect("accepted");
+    gate.wait_arrived(1);
+    accounts.tell(&1, 7_u64).expect("accepted");
+    let actor = accounts.find(&1).expect("active");
+    accounts.abandon();
+    assert_eq!(accounts.tell(&30, 1_u64), Err(TellError::Closed(1)));
+    assert_eq!(accounts.get(&1).err(), Some(DirectoryError::Closed));
+    gate.open();
+    actor.join();
+    eventually("all have ended", || accounts.activations() == 0);
+    assert!((0..20).all(|key| bank.saved(key).is_none()));
+    assert!(lock(&bank.0.alive).is_empty(), "their actors are dropped");
+    assert_eq!(shed(&actor, "stopped"), 1, "the queued message");
+}

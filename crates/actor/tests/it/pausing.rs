@@ -341,3 +341,21 @@ fn an_actor_with_all_lanes_paused_and_nothing_queued_drains() {
     actor.stop_gracefully();
     assert_eq!(ended(&actor).reason, ExitReason::Drained);
 }
+
+#[test]
+fn a_lane_whose_handling_pauses_fills_up_before_its_policy_applies() {
+    on_both_kinds(LaneConfig::bounded(8), |it| {
+        it.resume();
+        within(&it.actor, |cx| cx.pause_handling(1));
+        for number in 0..8_u64 {
+            it.actor.try_tell_lane(1, number).expect("below the bound");
+        }
+        let refused = it.actor.try_tell_lane(1, 8_u64);
+        assert!(matches!(refused, Err(TellError::Full(8))));
+        // The other lane goes on.
+        assert_eq!(it.actor.ask(100_u64).wait().expect("a reply"), 100);
+        assert_eq!(lane(&it.actor, 1).depth, 8);
+        it.resume();
+        it.check_handled([100].into_iter().chain(0..8));
+    });
+}
