@@ -14,6 +14,7 @@
 mod expand;
 mod method;
 mod options;
+mod remote_message;
 mod sim_test;
 mod types;
 
@@ -130,6 +131,26 @@ pub fn handlers(options: TokenStream, block: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn sim_test(options: TokenStream, item: TokenStream) -> TokenStream {
     sim_test::expand(options.into(), item.into())
+        .unwrap_or_else(|error| error.to_compile_error())
+        .into()
+}
+
+/// Makes a type a message between processes: `freeboard::remote::RemoteMessage`. It needs serde's derives, too.
+///
+/// `name` is the name on the wire, and required. `version` (default 1) is that of the fields. `reply` (default `()`) is the
+/// type of the reply to an ask. `key` names a function from `&Self` to `Option<u64>`, for coalescing at the sender.
+///
+/// ```ignore
+/// #[derive(Serialize, Deserialize, RemoteMessage)]
+/// #[remote(name = "bank.deposit", version = 2, reply = u64)]
+/// struct Deposit { amount: u64 }
+/// ```
+///
+/// # Errors
+/// Of the compiler: without a name, or for a generic type.
+#[proc_macro_derive(RemoteMessage, attributes(remote))]
+pub fn remote_message(item: TokenStream) -> TokenStream {
+    remote_message::expand(item.into())
         .unwrap_or_else(|error| error.to_compile_error())
         .into()
 }
