@@ -32,7 +32,11 @@ use freeboard_logd::{
 };
 
 use signal_hook::{consts::SIGHUP, iterator::Signals};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 use super::{
     HostArgs, announce, bound,
@@ -367,9 +371,14 @@ pub(crate) fn logd(args: &LogdArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         announce(&format!("configuration ok: {checked}"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // The sink of NATS says itself when a connection fails.
+    let shown = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("async_nats", LevelFilter::OFF);
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        .with_max_level(LevelFilter::WARN)
+        .finish()
+        .with(shown)
         .init();
     let end = interrupt.expect();
     let hangups = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;

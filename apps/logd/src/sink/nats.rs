@@ -33,9 +33,10 @@ use async_nats::{
     jetstream::{
         self, Context, ErrorCode,
         context::{
-            AccountErrorKind, ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind,
+            ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind, RequestErrorKind,
         },
         message::PublishMessage,
+        response::Response,
     },
 };
 use bytes::Bytes;
@@ -562,19 +563,12 @@ impl Publisher {
     async fn why_no_stream(&self, connection: &Connection, subject: &str) -> String {
         let no_stream = format!("no stream takes the subject {subject}");
         let off = "JetStream is off on this server, or for this account";
-        let asked = tokio::time::timeout(REASON_TIME, connection.jetstream.query_account());
-        match asked.await.map(|account| account.map_err(|it| it.kind())) {
-            Ok(Ok(_)) => no_stream,
-            Ok(Err(AccountErrorKind::JetStreamUnavailable)) => off.to_owned(),
-            Ok(Err(AccountErrorKind::JetStream(error)))
-                if [
-                    ErrorCode::JETSTREAM_NOT_ENABLED,
-                    ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT,
-                ]
-                .contains(&error.error_code()) =>
-            {
-                off.to_owned()
-            }
+        // Not `query_account`: it does not understand the answer of 2.9.
+        let asked = connection.jetstream.request("INFO", &());
+        match tokio::time::timeout(REASON_TIME, asked).await {
+            Ok(Ok(Response::Ok(Account {}))) => no_stream,
+            Ok(Ok(Response::Err { .. })) => off.to_owned(),
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => off.to_owned(),
             // It may not ask.
             _ => format!("{no_stream}, or {off}"),
         }
@@ -616,6 +610,10 @@ impl Publisher {
             .headers(headers)
     }
 }
+
+/// JetStream describes the account, if there is JetStream.
+#[derive(serde::Deserialize)]
+struct Account {}
 
 /// What JetStream has answered.
 fn api_error(error: &PublishError) -> Option<ErrorCode> {

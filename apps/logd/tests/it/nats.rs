@@ -149,7 +149,9 @@ fn gauge(rig: &Rig) -> Arc<SinkGauge> {
 /// Waits for a failure with this text.
 fn wait_error(gauge: &SinkGauge, text: &str) {
     eventually(text, || {
-        gauge.last_error().is_some_and(|error| error.contains(text))
+        // A text with a line end is the end of the error.
+        let error = gauge.last_error().map(|error| error + "\n");
+        error.is_some_and(|error| error.contains(text))
     });
 }
 
@@ -332,8 +334,11 @@ fn errors_of_the_address_and_of_the_server_are_named() {
     let closed = format!("nats://{}", closed.address());
     check_error(at(&format!("{closed}/logs")), &closed);
     check_error(at("nats://no-such-host.invalid/logs"), "no-such-host");
-    check_error(to(&off, "logs"), "JetStream is off");
-    check_error(to(&on, "logs.err"), "no stream takes the subject logs.err");
+    check_error(to(&off, "logs"), ": JetStream is off");
+    check_error(
+        to(&on, "logs.err"),
+        ": no stream takes the subject logs.err\n",
+    );
     let tls = at(&format!("tls://{}/logs", on.address()));
     check_error(tls, &format!("tls://{}", on.address()));
 }
