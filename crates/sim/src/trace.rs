@@ -2,7 +2,11 @@
 //!
 //! Each run keeps a checksum of the lines. The text is kept on demand.
 
-use std::{cell::RefCell, fmt::Write as _, time::Duration};
+use std::{
+    cell::RefCell,
+    fmt::{Display, Write as _},
+    time::Duration,
+};
 
 use freeboard_meter::clock;
 use freeboard_sched::manual::TraceStep;
@@ -34,13 +38,13 @@ impl Trace {
         let mut lines = self.0.borrow_mut();
         lines.step = step.step;
         let name = step.node_name.as_deref().unwrap_or_default();
-        lines.add(step.time, name, &step.kind.to_string());
+        lines.add(step.time, name, &step.kind);
     }
 
     /// A line that is no step.
     pub(crate) fn note(&self, kind: &str, text: &str) {
         let time = Duration::from_nanos(clock::now_ns() - 1);
-        self.0.borrow_mut().add(time, kind, text);
+        self.0.borrow_mut().add(time, kind, &text);
     }
 
     pub(crate) fn checksum(&self) -> u64 {
@@ -53,11 +57,15 @@ impl Trace {
 }
 
 impl Lines {
-    fn add(&mut self, time: Duration, who: &str, text: &str) {
+    fn add(&mut self, time: Duration, who: &str, text: &dyn Display) {
         let Self { line, step, .. } = self;
         line.clear();
-        let time_s = time.as_secs_f64();
-        let _ = writeln!(line, "{step:>6} {time_s:>13.9}  {who:<NAME_WIDTH$} {text}");
+        let (time_s, rest_ns) = (time.as_secs(), time.subsec_nanos());
+        // Not as a float, whose digits take longer to find.
+        let _ = writeln!(
+            line,
+            "{step:>6} {time_s:>3}.{rest_ns:09}  {who:<NAME_WIDTH$} {text}"
+        );
         // FNV-1a.
         for byte in line.bytes() {
             self.checksum = (self.checksum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
