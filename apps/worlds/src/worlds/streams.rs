@@ -6,9 +6,10 @@
 //!       └────────────▶ Ledger ◀───────────┘ read back at each start, sometimes truncated before
 //! ```
 //!
-//! It holds: an acknowledged record is there after each recovery, with its sequence and its bytes; a batch is there as a
-//! whole or not at all; readers get each durable record once, in order; a consumer's position is at least what was said
-//! to be durable, and at most what it acknowledged; a snapshot that was written is found; at the end the seal verifies.
+//! It holds: an acknowledged record is there after each recovery, with its sequence and its bytes, unless retention has
+//! removed it; a batch is there as a whole or not at all; readers get each durable record once, in order; a consumer's
+//! position is at least what was said to be durable, and at most what it acknowledged; a snapshot that was written is found;
+//! at the end the seal verifies. In half of the runs nothing is removed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,11 +21,11 @@ use std::{
 use freeboard::{
     flow::LaneConfig,
     platform::thread,
-    sim::{FaultRates, Machine, Random, World},
+    sim::{FaultRates, Machine, Random, World, note},
     stream::{
-        Algorithm, AppendError, MasterKey, OpenError, ReadError, ReaderOptions, SealUnit,
-        SnapshotError, StreamOptions, StreamReader, StreamWriter, SyncMode, Ticket, TicketError,
-        VerifyError, VerifyOptions, newest_snapshot,
+        Algorithm, AppendError, MasterKey, OpenError, ReadError, ReadFrom, ReaderOptions,
+        Retention, SealUnit, SnapshotError, StreamOptions, StreamReader, StreamWriter, SyncMode,
+        Ticket, TicketError, VerifyError, VerifyOptions, newest_snapshot,
         storage::simulated::{SimulatedDisk, SimulatedSettings},
         verify,
     },
@@ -36,6 +37,8 @@ const RUN_TIME: Duration = Duration::from_secs(3);
 
 /// The pause before a call that failed is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
+
+const SEGMENT_BYTES: u64 = 64 << 10;
 
 /// A follower has found what is durable after this time.
 const FOLLOW_TIME: Duration = Duration::from_secs(2);
@@ -160,9 +163,22 @@ impl Ledger {
     }
 
     /// Compares the records that were read back with what was promised.
-    fn check(&self, found: &[Label]) -> Result<(), String> {
-        for (sequence, number) in &self.acknowledged {
-            match found.get(*sequence as usize - 1) {
+    fn check(&self, found: &Found, retention: Retention) -> Result<(), String> {
+        let first = found.first;
+        let may_be_gone = match retention {
+            Retention {
+                acknowledged: true, ..
+            } => self.asked,
+            it if it.is_bounded() => u64::MAX,
+            _ => 0,
+        };
+        if first - 1 > may_be_gone {
+            return Err(format!(
+                "record {first} is the first, and records up to {may_be_gone} may be gone"
+            ));
+        }
+        for (sequence, number) in self.acknowledged.range(first..) {
+            match found.get(*sequence) {
                 Some(label) if label.number == *number => {}
                 other => {
                     return Err(format!(
@@ -171,19 +187,19 @@ impl Ledger {
                 }
             }
         }
-        for (sequence, number) in &self.consumed {
-            let label = found.get(*sequence as usize - 1);
+        for (sequence, number) in self.consumed.range(first..) {
+            let label = found.get(*sequence);
             if label.is_none_or(|label| label.number != *number) {
                 return Err(format!(
                     "record {sequence} was read as number {number} when it was durable, and is {label:?}"
                 ));
             }
         }
-        let numbers: BTreeSet<_> = found.iter().map(|label| label.number).collect();
-        if numbers.len() < found.len() {
+        let mut rest = found.labels.as_slice();
+        let numbers: BTreeSet<_> = rest.iter().map(|label| label.number).collect();
+        if numbers.len() < rest.len() {
             return Err("a record is there twice".to_owned());
         }
-        let mut rest = found;
         while let Some(first) = rest.first() {
             let count = first.count as usize;
             let batch = rest.get(..count).unwrap_or(rest);
@@ -201,6 +217,25 @@ impl Ledger {
     }
 }
 
+/// The records that were read back.
+#[derive(Debug)]
+struct Found {
+    /// The sequence of the first one.
+    first: u64,
+    labels: Vec<Label>,
+}
+
+impl Found {
+    fn get(&self, sequence: u64) -> Option<&Label> {
+        self.labels.get((sequence - self.first) as usize)
+    }
+
+    /// The sequence of the last record.
+    fn last(&self) -> u64 {
+        self.first + self.labels.len() as u64 - 1
+    }
+}
+
 /// What a follower has read.
 #[derive(Debug, Default)]
 struct Followed {
@@ -214,6 +249,7 @@ struct Followed {
 #[derive(Clone)]
 struct Store {
     options: StreamOptions,
+    retention: Retention,
     rolls_back: bool,
     producers: usize,
     batch_max: usize,
@@ -291,7 +327,10 @@ impl Store {
             kept
         };
         let opened = match kept {
-            Some(kept) => self.options.open_truncated_on(self.storage(), kept),
+            Some(kept) => {
+                note(&format!("it opens, and removes the records behind {kept}"));
+                self.options.open_truncated_on(self.storage(), kept)
+            }
             None => self.options.open_on(self.storage()),
         };
         match opened {
@@ -302,6 +341,12 @@ impl Store {
                 Some(writer)
             }
             Err(OpenError::Io { .. }) => None,
+            Err(OpenError::Truncation { asked, first, .. })
+                if asked < first && self.retention.is_bounded() =>
+            {
+                self.ledger.lock().truncation = None;
+                None
+            }
             Err(error) => {
                 self.mistakes.note(format!("it does not open: {error}"));
                 None
@@ -312,16 +357,19 @@ impl Store {
     /// Reads everything back. Nothing is appended meanwhile.
     fn check(&self, writer: &StreamWriter) -> Result<(), String> {
         let opened = writer.sequences().durable;
-        match read_back(&self.disk)? {
+        match read_back(&self.disk, self.retention)? {
             // A failed read says nothing.
             None => return Ok(()),
-            Some(found) if found.len() as u64 != opened => {
-                let count = found.len();
+            Some(found) if found.last() != opened => {
+                let last = found.last();
                 return Err(format!(
-                    "{count} records are read, and it was opened with {opened}"
+                    "the last record that is read is {last}, and it was opened with {opened}"
                 ));
             }
-            Some(found) => self.ledger.lock().check(&found)?,
+            Some(found) => {
+                self.ledger.lock().check(&found, self.retention)?;
+                note(&format!("records {} to {opened} are there", found.first));
+            }
         }
         let position = position(writer);
         let (asked, noted, written) = {
@@ -379,6 +427,8 @@ impl Store {
         let from_start = followed.clone();
         let stop = ReaderOptions::follow(reader_options(), true).open_on(self.storage());
         let follower = stop.ok().map(|mut reader| {
+            // No record may be there, but those that were: retention and a truncation have removed all.
+            followed.lock().last = reader.next_sequence() - 1;
             let stop = reader.stop_handle();
             let thread = self.spawn("follower", move |store| {
                 store.follow(&mut reader, &from_start);
@@ -411,7 +461,7 @@ impl Store {
         if let Some(error) = followed.lock().error.take()
             && is_steady()
         {
-            self.expect(may_pass(error));
+            self.expect(may_pass(error, self.retention.is_bounded()));
         }
     }
 
@@ -486,12 +536,14 @@ impl Store {
     /// may succeed.
     fn consume(&self, writer: &StreamWriter) -> Result<(), Result<(), String>> {
         let mut random = self.random("consumer");
+        let may_pass = |error| may_pass(error, self.is_lossy());
         let mut reader = reader_options().open_on(self.storage()).map_err(may_pass)?;
-        let from = position(writer) + 1;
-        reader
-            .seek(freeboard::stream::ReadFrom::Sequence(from))
-            .map_err(may_pass)?;
-        let mut next = from;
+        let mut next = position(writer) + 1;
+        match reader.seek(ReadFrom::Sequence(next)) {
+            // The stream keeps what the consumer has not read only as long as it has space.
+            Err(ReadError::Gone { oldest, .. }) if self.is_lossy() => next = oldest.max(next),
+            sought => sought.map_err(may_pass)?,
+        }
         loop {
             let durable = writer.sequences().durable;
             if next > durable {
@@ -543,8 +595,14 @@ impl Store {
         }
     }
 
+    /// Whether retention may remove what the consumer has not read.
+    fn is_lossy(&self) -> bool {
+        self.retention.is_bounded() && !self.retention.acknowledged
+    }
+
     /// Reads everything, and waits at the end. Records come in order.
     fn follow(&self, reader: &mut StreamReader, followed: &Record<Followed>) {
+        let mut may_begin_later = self.retention.is_bounded();
         for record in reader {
             let record = match record {
                 Ok(record) => record,
@@ -552,7 +610,7 @@ impl Store {
                 Err(error) => return followed.lock().error = Some(error),
             };
             let before = std::mem::replace(&mut followed.lock().last, record.sequence);
-            if record.sequence != before + 1 {
+            if record.sequence != before + 1 && !std::mem::take(&mut may_begin_later) {
                 let text = format!("the follower got {} after {before}", record.sequence);
                 self.mistakes.note(text);
             }
@@ -562,10 +620,11 @@ impl Store {
     }
 }
 
-/// `Ok` if a later attempt may succeed.
-fn may_pass(error: ReadError) -> Result<(), String> {
+/// `Ok` if a later attempt may succeed. Retention may have removed the record that was read next, if it `removes`.
+fn may_pass(error: ReadError, removes: bool) -> Result<(), String> {
     match error {
         ReadError::Io { .. } => Ok(()),
+        ReadError::Gone { .. } if removes => Ok(()),
         error => Err(format!("the reader: {error}")),
     }
 }
@@ -577,24 +636,39 @@ fn position(writer: &StreamWriter) -> u64 {
 }
 
 /// All records; `None` if a read failed.
-fn read_back(disk: &SimulatedDisk) -> Result<Option<Vec<Label>>, String> {
+fn read_back(disk: &SimulatedDisk, retention: Retention) -> Result<Option<Found>, String> {
     let reader = match reader_options().open_on(Arc::new(disk.clone())) {
         Ok(reader) => reader,
-        Err(error) => return may_pass(error).map(|()| None),
+        Err(error) => return may_pass(error, retention.is_bounded()).map(|()| None),
     };
-    let mut found = Vec::new();
+    let mut found = Found {
+        first: reader.next_sequence(),
+        labels: Vec::new(),
+    };
     for record in reader {
         match record {
-            Ok(record) if record.sequence == found.len() as u64 + 1 => {
-                found.push(Label::of(&record.payload)?);
+            Ok(record) if record.sequence == found.last() + 1 => {
+                found.labels.push(Label::of(&record.payload)?);
             }
             Ok(record) => {
-                return Err(format!("{} follows {}", record.sequence, found.len()));
+                return Err(format!("{} follows {}", record.sequence, found.last()));
             }
-            Err(error) => return may_pass(error).map(|()| None),
+            Err(error) => return may_pass(error, retention.is_bounded()).map(|()| None),
         }
     }
     Ok(Some(found))
+}
+
+/// What the stream removes: nothing in half of the runs.
+fn retention(random: &mut Random) -> Retention {
+    let mut retention = Retention::default();
+    match random.below(8) {
+        0 | 1 => retention.acknowledged = true,
+        2 => retention.bytes = Some(random.within(2..=3) as u64 * SEGMENT_BYTES),
+        3 => retention.age = Some(random.time(RUN_TIME)),
+        _ => {}
+    }
+    retention
 }
 
 pub(crate) fn run(world: &mut World) {
@@ -611,6 +685,7 @@ pub(crate) fn run(world: &mut World) {
         },
     };
     let rolls_back = random.once_in(4);
+    let retention = retention(&mut world.random("retention"));
     let options = StreamOptions::new()
         .seal(
             Algorithm::Blake3,
@@ -620,7 +695,8 @@ pub(crate) fn run(world: &mut World) {
         .sync(sync)
         .memory(LaneConfig::bounded(1 << 20))
         .flush_after(Duration::from_millis(10))
-        .segment_bytes(64 << 10)
+        .segment_bytes(SEGMENT_BYTES)
+        .retention(retention)
         .rollback_unacknowledged(rolls_back)
         .shards(random.within(1..=2));
     let disk = SimulatedSettings {
@@ -634,6 +710,7 @@ pub(crate) fn run(world: &mut World) {
     let start = move |machine: &Machine| {
         let store = Store {
             options: options.clone(),
+            retention,
             rolls_back,
             producers,
             batch_max,
@@ -661,18 +738,18 @@ pub(crate) fn run(world: &mut World) {
     world.run_until(|| ledger.lock().is_finished);
 
     let disk = node.disk();
-    let found = read_back(&disk)
+    let found = read_back(&disk, retention)
         .expect("it is whole")
         .expect("no read fails");
-    let checked = ledger.lock().check(&found);
+    let checked = ledger.lock().check(&found, retention);
     checked.unwrap_or_else(|text| panic!("at the end: {text}"));
-    if found.is_empty() {
+    if found.labels.is_empty() {
         return;
     }
     let report = verify(&disk, Some(&key()), &VerifyOptions::default(), &mut |_| {});
     let report = report.expect("it is checked");
     assert!(
-        report.is_whole() && report.records == found.len() as u64,
+        report.is_whole() && report.records == found.labels.len() as u64,
         "{report:?}"
     );
 }
