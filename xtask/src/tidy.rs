@@ -33,6 +33,7 @@ const FLOORS: &[(&str, &str)] = &[
     ("freeboard-stream", "actor flow meter platform"),
     ("freeboard-redis", "net actor flow meter platform"),
     ("freeboard-cache", "redis net actor flow meter platform"),
+    ("freeboard-remote", "actor sched flow meter platform"),
     (
         "freeboard-redis-embedded",
         "cache redis net actor flow meter",

@@ -1,11 +1,45 @@
 //! Actors in several processes, over NATS.
+//!
+//! A [`Node`] joins the others. [`Node::publish`] lets other nodes send to an actor, and [`Node::remote`] gives a reference
+//! to one. The receiver grants credit to each sender, so the bound of its mailbox holds over the network, and NATS never
+//! has a slow consumer. Without credit, messages wait at the sender, in a lane with a bound and a policy.
+//!
+//! Delivery is at most once. A [`RemoteRef`] is a type of its own because of that: see [`RemoteAskError::Lost`].
 
 #![forbid(unsafe_code)]
 
+mod directory;
 pub mod engine;
+mod error;
+mod lease;
+mod members;
+mod message;
 mod names;
 mod nats;
+mod node;
+mod port;
+mod proxy;
+mod remote_ref;
 #[cfg(feature = "simulated")]
 pub mod simulated;
+mod trace;
+mod wire;
 
+pub use directory::{
+    PARTITIONS_DEFAULT, RemoteDirectory, RemoteDirectoryAsk, RemoteDirectoryCounters,
+    RemoteDirectoryOptions, RemoteKey, RemoteStore,
+};
+pub use error::{NodeError, RemoteAskError, RemoteTellError};
+pub use freeboard_flow::Epoch;
+pub use lease::Fence;
+pub use members::{DownReason, NodeChange, NodeInfo};
+pub use message::RemoteMessage;
 pub use nats::{NatsCounters, NatsEngine, NatsError, NatsOptions};
+pub use node::{Node, NodeOptions};
+pub use port::PublishOptions;
+pub use proxy::{RemoteExit, RemoteTerminated};
+pub use remote_ref::{
+    Published, PublishedCounters, RemoteAsk, RemoteAskFuture, RemoteCounters, RemoteOptions,
+    RemoteRef,
+};
+pub use wire::NodeId;

@@ -1,3 +1,5 @@
 //! Tests of actors over NATS.
 
+mod actors;
+mod directory;
 mod engine;

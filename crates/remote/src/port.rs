@@ -1,0 +1,986 @@
+//! The receiver's side: what stands in front of a published actor.
+//!
+//! **Credit.** The port has a window, at most the bound of the actor's lane. It grants parts of it to the senders. A message
+//! takes its credit along into the actor's mailbox; it comes back when the message was handled or shed. So, if no other
+//! senders fill the lane, a message that arrives finds capacity, and the bound is hard:
+//!
+//! ```text
+//!   spare at the port + granted and not received + in the mailbox or pending as an ask = window
+//! ```
+//!
+//! The same holds for bytes. Grants are positions, not amounts: a lost grant is repaired by the next one, and a lost message
+//! shows as a gap. A session may have at most its share of what is spare. When nothing is spare and somebody waits, the port
+//! takes back what other sessions have not used: it asks (`Grant` with a number), and counts the credit as granted until the
+//! sender answers (`Reclaimed`), because messages may be under way.
+//!
+//! **If local senders fill the lane**, the port's message waits in the port's outbox, and the port is muted: it handles no
+//! further frames. Those are bounded by the credit.
+//!
+//! **An ask that may be sent again** has a number. The port remembers the numbers of recent ones and their replies, within
+//! bounds of time and count, so the handler runs once.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use freeboard_actor::{
+    Actor, ActorRef, AskError, Context, CreditWindow, Handler, Receives, Terminated,
+};
+use freeboard_meter::Counter;
+use freeboard_platform::{clock, planted};
+
+use crate::{
+    engine::{ConnectionEvent, EngineError, Subscription},
+    error::Failure,
+    members::NodeChange,
+    message::RemoteMessage,
+    node::{Arrived, Change, NodeInner},
+    proxy::{CONTROL_LANE, FRAME_BYTES, FRAME_TIME},
+    wire::{self, Amount, Body, Frame, ItemHead, NodeId, Refusal, ReplyHead},
+};
+
+/// The time that unused credit stays with a session while others wait.
+const RECLAIM_TIME: Duration = Duration::from_millis(20);
+
+/// Numbers of asks that are remembered, and for how long.
+const REMEMBERED_MAX: usize = 4_096;
+const REMEMBERED_TIME: Duration = Duration::from_secs(60);
+
+/// How a port takes messages.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct PublishOptions {
+    pub(crate) lane: usize,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sessions_max: usize,
+}
+
+impl Default for PublishOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PublishOptions {
+    /// Lane 0, at most 1,024 messages and 8 MiB of all senders together, 1,024 senders.
+    pub fn new() -> Self {
+        Self {
+            lane: 0,
+            messages: 1_024,
+            bytes: 8 * 1_024 * 1_024,
+            sessions_max: 1_024,
+        }
+    }
+
+    /// The actor's lane.
+    pub fn lane(mut self, lane: usize) -> Self {
+        self.lane = lane;
+        self
+    }
+
+    /// The window: messages and bytes of all senders together that are granted, queued, or asks without a reply. At most the
+    /// bound of the lane, at least 1. A larger message than `bytes` is refused.
+    pub fn window(mut self, messages: u64, bytes: u64) -> Self {
+        (self.messages, self.bytes) = (messages.max(1), bytes.max(1));
+        self
+    }
+
+    /// Senders at the same time; others are refused.
+    pub fn sessions_max(mut self, sessions: usize) -> Self {
+        self.sessions_max = sessions.max(1);
+        self
+    }
+}
+
+/// What senders and metrics read.
+#[derive(Debug, Default)]
+pub(crate) struct PortShared {
+    pub(crate) received: Counter,
+    pub(crate) received_bytes: Counter,
+    /// Positions that were never received.
+    pub(crate) lost: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) malformed: Counter,
+    /// Frames of sessions that are over.
+    pub(crate) stale: Counter,
+    pub(crate) replied: Counter,
+    pub(crate) sessions: Counter,
+    pub(crate) reclaims: Counter,
+    pub(crate) repeated: Counter,
+}
+
+struct Session {
+    id: u64,
+    peer: NodeId,
+    proxy: u64,
+    received: Amount,
+    limit: Amount,
+    /// The number and limit of a reclaim without an answer.
+    reclaiming: Option<u64>,
+    /// Has messages and no credit for them: the bytes of the first one.
+    wants: Option<u64>,
+    used_ns: u64,
+    /// Replies that are not sent yet.
+    items: Vec<u8>,
+    count: u32,
+    frames: u64,
+}
+
+impl Session {
+    fn outstanding(&self) -> Amount {
+        self.limit.minus(self.received)
+    }
+}
+
+enum Remembered {
+    /// Its handler works; sessions and positions that wait for the reply.
+    Pending(Vec<(u64, u64)>),
+    Done(Result<Bytes, Failure>),
+}
+
+/// What a port can be told.
+pub(crate) enum PortControl {
+    Arrived(Frame),
+    Change(Change),
+    Drain,
+}
+
+/// The outcome of an ask.
+pub(crate) struct Answer<R> {
+    session: u64,
+    sequence: u64,
+    request: Option<(NodeId, u64)>,
+    outcome: Result<R, Failure>,
+}
+
+pub(crate) struct Port<A: Actor, M> {
+    node: Arc<NodeInner>,
+    id: u64,
+    actor: ActorRef<A>,
+    options: PublishOptions,
+    shared: Arc<PortShared>,
+    credit: CreditWindow,
+    /// Neither granted nor in use.
+    spare: Amount,
+    /// The bytes of messages whose credit will come back, in the order of their arrival. Credit comes back in another order:
+    /// then the bytes of another message are free for a while. The sums agree.
+    in_use: VecDeque<u64>,
+    sessions: BTreeMap<u64, Session>,
+    remembered: BTreeMap<(NodeId, u64), (u64, Remembered)>,
+    has_timer: bool,
+    is_reclaiming: bool,
+    is_busy: bool,
+    is_draining: bool,
+    next_reclaim: u64,
+    asked_back_ns: u64,
+    _subscriptions: Vec<Subscription>,
+    message: std::marker::PhantomData<fn(M)>,
+}
+
+impl<A, M> Port<A, M>
+where
+    A: Actor + Receives<M, Reply = M::Reply>,
+    M: RemoteMessage,
+{
+    pub(crate) fn new(
+        node: Arc<NodeInner>,
+        id: u64,
+        actor: ActorRef<A>,
+        options: PublishOptions,
+        shared: Arc<PortShared>,
+        subscriptions: Vec<Subscription>,
+    ) -> Self {
+        let credit = CreditWindow::new(options.messages);
+        let spare = Amount::new(credit.take(), options.bytes);
+        Self {
+            node,
+            id,
+            actor,
+            options,
+            shared,
+            credit,
+            spare,
+            in_use: VecDeque::new(),
+            sessions: BTreeMap::new(),
+            remembered: BTreeMap::new(),
+            has_timer: false,
+            is_reclaiming: false,
+            is_busy: false,
+            is_draining: false,
+            next_reclaim: 0,
+            asked_back_ns: 0,
+            _subscriptions: subscriptions,
+            message: std::marker::PhantomData,
+        }
+    }
+
+    fn window(&self) -> Amount {
+        Amount::new(self.options.messages, self.options.bytes)
+    }
+
+    /// Collects the credit that has come back.
+    fn collect(&mut self) {
+        let returned = self.credit.take();
+        self.spare.messages += returned;
+        for _ in 0..returned {
+            self.spare.bytes += self.in_use.pop_front().unwrap_or(0);
+        }
+    }
+
+    /// The most that one session may have.
+    fn share(&self) -> Amount {
+        let sessions = self.sessions.len().max(1) as u64;
+        let window = self.window();
+        Amount::new(
+            (window.messages / sessions).max(1),
+            (window.bytes / sessions).max(1),
+        )
+    }
+
+    /// Takes credit for a session out of what is spare: up to its share, once it has used half of that.
+    fn draw(&mut self, id: u64) -> bool {
+        let share = self.share();
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return false;
+        };
+        if session.reclaiming.is_some() || self.is_draining {
+            return false;
+        }
+        let has = session.outstanding();
+        // A message that is larger than the share of bytes gets what it needs.
+        let bytes = share.bytes.max(session.wants.unwrap_or(0));
+        let lacks = Amount::new(
+            share.messages.saturating_sub(has.messages),
+            bytes.saturating_sub(has.bytes),
+        );
+        let is_low = lacks.messages * 2 >= share.messages || lacks.bytes * 2 >= bytes;
+        let mut grant = lacks.min(self.spare);
+        if planted!("remote-credit-granted-twice") {
+            grant.messages *= 2;
+        }
+        let helps = match session.wants {
+            Some(bytes) => has.messages + grant.messages > 0 && has.bytes + grant.bytes >= bytes,
+            None => is_low && grant.messages > 0,
+        };
+        if !helps {
+            return false;
+        }
+        session.limit.add(grant);
+        session.wants = None;
+        self.spare = self.spare.minus(grant);
+        true
+    }
+
+    fn grant(&mut self, id: u64) {
+        if self.draw(id)
+            && let Some(session) = self.sessions.get(&id)
+        {
+            let body = Body::Grant {
+                session: id,
+                limit: session.limit,
+                reclaim: 0,
+            };
+            self.say(session, &body);
+        }
+    }
+
+    /// Credit has come back, or a session was closed: those who wait get it.
+    fn refill(&mut self, cx: &mut Context<Self>) {
+        self.collect();
+        let waiting: Vec<_> = self
+            .sessions
+            .values()
+            .filter(|it| it.wants.is_some() || it.outstanding().messages == 0)
+            .map(|it| it.id)
+            .collect();
+        for id in &waiting {
+            self.grant(*id);
+        }
+        let is_short = |it: &Session| it.wants.is_some() || it.outstanding().messages == 0;
+        if self.sessions.values().any(is_short) {
+            if !self.credit.wait(|| cx.waker_fn(Self::refill)) && !waiting.is_empty() {
+                // Half a window is there already, and it is less than somebody needs: others have to give back.
+                let _ = cx.wake_after(RECLAIM_TIME, Self::refill);
+            }
+            self.reclaim_later(cx);
+        }
+    }
+
+    fn reclaim_later(&mut self, cx: &mut Context<Self>) {
+        let is_wanted = self.sessions.values().any(|it| it.wants.is_some());
+        if is_wanted && !self.is_reclaiming {
+            self.is_reclaiming = true;
+            let _ = cx.wake_after(RECLAIM_TIME, Self::reclaim);
+        }
+    }
+
+    /// Takes unused credit back from sessions that have been idle, and from those with more than their share.
+    fn reclaim(&mut self, cx: &mut Context<Self>) {
+        self.is_reclaiming = false;
+        self.collect();
+        if self.sessions.values().any(|it| it.wants.is_some()) {
+            let now_ns = clock::now_ns();
+            let share = self.share();
+            let idle_ns = RECLAIM_TIME.as_nanos() as u64;
+            let candidates: Vec<_> = self
+                .sessions
+                .values()
+                .filter(|it| it.wants.is_none() && it.reclaiming.is_none())
+                .filter(|it| {
+                    let has = it.outstanding();
+                    let is_idle = now_ns.saturating_sub(it.used_ns) >= idle_ns;
+                    has.messages > 0 && (is_idle || has.messages > share.messages)
+                })
+                .map(|it| it.id)
+                .collect();
+            for id in candidates {
+                self.take_back(id);
+            }
+            self.ask_back_again();
+        }
+        self.refill(cx);
+    }
+
+    /// A request to give back, or its answer, may have been lost.
+    fn ask_back_again(&mut self) {
+        let now_ns = clock::now_ns();
+        let wait_ns = self.node.options.heartbeat.as_nanos() as u64;
+        if now_ns.saturating_sub(self.asked_back_ns) < wait_ns {
+            return;
+        }
+        self.asked_back_ns = now_ns;
+        for session in self.sessions.values() {
+            if let Some(reclaim) = session.reclaiming {
+                self.ask_back(session.id, reclaim);
+            }
+        }
+    }
+
+    /// Asks a session to give back what it has not used.
+    fn take_back(&mut self, id: u64) {
+        self.next_reclaim += 1;
+        let reclaim = self.next_reclaim;
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.reclaiming = Some(reclaim);
+            self.shared.reclaims.add(1);
+            self.ask_back(id, reclaim);
+        }
+    }
+
+    fn ask_back(&self, id: u64, reclaim: u64) {
+        let session = &self.sessions[&id];
+        let body = Body::Grant {
+            session: id,
+            limit: session.received,
+            reclaim,
+        };
+        self.say(session, &body);
+    }
+
+    fn want(&mut self, id: u64, bytes: u64, cx: &mut Context<Self>) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.wants = Some(bytes.min(self.options.bytes));
+            session.used_ns = clock::now_ns();
+            self.refill(cx);
+        }
+    }
+
+    fn say(&self, session: &Session, body: &Body) {
+        self.node.send(&session.peer, session.proxy, self.id, body);
+    }
+
+    fn open(&mut self, frame: &Frame, cx: &mut Context<Self>) {
+        let Body::Open {
+            proxy,
+            type_name,
+            type_version,
+        } = &frame.body
+        else {
+            return;
+        };
+        let refusal = if self.is_draining {
+            Some(Refusal::Terminated)
+        } else if type_name != M::NAME {
+            let has = M::NAME.to_owned();
+            Some(Refusal::Type { has })
+        } else if *type_version != M::VERSION {
+            Some(Refusal::Version { has: M::VERSION })
+        } else if self.sessions.len() >= self.options.sessions_max {
+            Some(Refusal::Sessions)
+        } else {
+            None
+        };
+        if let Some(why) = refusal {
+            self.shared.refused.add(1);
+            let body = Body::Refused { why };
+            self.node.send(&frame.from, *proxy, self.id, &body);
+            return;
+        }
+        // An earlier answer was lost, or came too late.
+        let known = self
+            .sessions
+            .values()
+            .find(|it| it.peer == frame.from && it.proxy == *proxy)
+            .map(|it| it.id);
+        if let Some(id) = known {
+            self.close(id, cx);
+        }
+        let id = self.node.next_id();
+        self.shared.sessions.add(1);
+        self.sessions.insert(
+            id,
+            Session {
+                id,
+                peer: frame.from.clone(),
+                proxy: *proxy,
+                received: Amount::default(),
+                limit: Amount::default(),
+                reclaiming: None,
+                wants: None,
+                used_ns: clock::now_ns(),
+                items: Vec::new(),
+                count: 0,
+                frames: 0,
+            },
+        );
+        self.collect();
+        self.draw(id);
+        let session = &self.sessions[&id];
+        let body = Body::Opened {
+            session: id,
+            port: self.id,
+            window: self.window(),
+            limit: session.limit,
+        };
+        self.say(session, &body);
+    }
+
+    /// Ends a session. What it was granted and has not sent is spare again.
+    fn close(&mut self, id: u64, cx: &mut Context<Self>) {
+        if let Some(session) = self.sessions.remove(&id) {
+            self.spare.add(session.outstanding());
+            self.refill(cx);
+        }
+    }
+
+    fn data(&mut self, frame: &Frame, cx: &mut Context<Self>) {
+        let Body::Data {
+            session: id,
+            before,
+            count,
+        } = frame.body
+        else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            self.shared.stale.add(1);
+            let body = Body::Closed {
+                session: id,
+                why: Refusal::Unknown,
+            };
+            self.node
+                .send(&frame.from, frame.from_route, self.id, &body);
+            return;
+        };
+        if before.messages < session.received.messages {
+            // NATS does not repeat or reorder messages of one connection.
+            self.shared.stale.add(1);
+            return;
+        }
+        self.missed(id, before);
+        let mut items = &frame.items[..];
+        for _ in 0..count {
+            let Ok((head, payload)) = wire::take::<ItemHead>(&mut items, |it| it.len) else {
+                self.node.counters.garbage.add(1);
+                return;
+            };
+            let Some(session) = self.sessions.get_mut(&id) else {
+                return;
+            };
+            let sequence = session.received.messages;
+            session.received.add(Amount::new(1, payload.len() as u64));
+            session.used_ns = clock::now_ns();
+            self.shared.received.add(1);
+            self.shared.received_bytes.add(payload.len() as u64);
+            self.deliver(id, sequence, head, payload, cx);
+        }
+        self.collect();
+        self.grant(id);
+        let is_short = self
+            .sessions
+            .get(&id)
+            .is_some_and(|it| it.outstanding().messages == 0);
+        if is_short {
+            self.refill(cx);
+        }
+    }
+
+    /// Positions before this one were never received: their credit is spare, and their asks are lost.
+    fn missed(&mut self, id: u64, before: Amount) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let missed = before.minus(session.received);
+        if missed.messages == 0 {
+            return;
+        }
+        let body = Body::Gap {
+            session: id,
+            first: session.received.messages,
+            end: before.messages,
+        };
+        session.received = before;
+        self.spare.add(missed);
+        self.shared.lost.add(missed.messages);
+        let session = &self.sessions[&id];
+        self.say(session, &body);
+    }
+
+    /// Takes one credit of the session along.
+    fn deliver(
+        &mut self,
+        session: u64,
+        sequence: u64,
+        head: ItemHead,
+        payload: &[u8],
+        cx: &mut Context<Self>,
+    ) {
+        self.in_use.push_back(payload.len() as u64);
+        let msg = match postcard::from_bytes::<M>(payload) {
+            Ok(msg) => msg,
+            Err(error) => {
+                self.shared.malformed.add(1);
+                self.credit.give_back();
+                if head.wants_reply {
+                    let failure = Failure::Encoding(error.to_string());
+                    self.reply(session, sequence, Err(failure), cx);
+                }
+                return;
+            }
+        };
+        let deadline = head.left_us.map(|left_us| {
+            let left_ns = left_us.saturating_mul(1_000);
+            clock::to_instant(clock::now_ns().saturating_add(left_ns))
+        });
+        let lane = self.options.lane;
+        if !head.wants_reply {
+            let told = crate::trace::within(head.trace, || {
+                self.actor.tell_credited(lane, msg, &self.credit, deadline)
+            });
+            if told.is_err() {
+                self.shared.refused.add(1);
+            }
+            return;
+        }
+        let peer = &self.sessions[&session].peer;
+        let request = head.request.map(|number| (peer.clone(), number));
+        if let Some(request) = &request
+            && self.repeats(request, session, sequence, cx)
+        {
+            self.credit.give_back();
+            return;
+        }
+        let mut ask = self.actor.ask(msg).lane(lane);
+        if let Some(deadline) = deadline {
+            ask = ask.deadline(deadline);
+        }
+        let asked = request.clone();
+        let into_answer = move |outcome: Result<M::Reply, AskError<M>>| Answer {
+            session,
+            sequence,
+            request: asked,
+            outcome: outcome.map_err(failure_of),
+        };
+        let asked = crate::trace::within(head.trace, || cx.ask_with(ask, into_answer));
+        if let Err(refused) = asked {
+            let failure = match refused.error {
+                freeboard_actor::TellError::Closed(_) => {
+                    Failure::Down("the actor has terminated".to_owned())
+                }
+                _ => Failure::Full,
+            };
+            self.shared.refused.add(1);
+            self.credit.give_back();
+            self.answered(request, session, sequence, Err(failure), cx);
+        }
+    }
+
+    /// Whether this ask has come before: then it gets the reply of the first one.
+    fn repeats(
+        &mut self,
+        request: &(NodeId, u64),
+        session: u64,
+        sequence: u64,
+        cx: &mut Context<Self>,
+    ) -> bool {
+        let now_ns = clock::now_ns();
+        let oldest_ns = now_ns.saturating_sub(REMEMBERED_TIME.as_nanos() as u64);
+        if self.remembered.len() >= REMEMBERED_MAX {
+            let is_recent = |since_ns: u64| since_ns > oldest_ns;
+            self.remembered.retain(|_, it| is_recent(it.0));
+        }
+        if self.remembered.len() >= REMEMBERED_MAX {
+            let oldest = self.remembered.iter().min_by_key(|(_, it)| it.0);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.remembered.remove(&oldest);
+            }
+        }
+        match self.remembered.get_mut(request) {
+            None => {
+                let pending = Remembered::Pending(Vec::new());
+                self.remembered.insert(request.clone(), (now_ns, pending));
+                false
+            }
+            Some((_, Remembered::Pending(waiting))) => {
+                self.shared.repeated.add(1);
+                waiting.push((session, sequence));
+                true
+            }
+            Some((_, Remembered::Done(outcome))) => {
+                self.shared.repeated.add(1);
+                let outcome = outcome.clone();
+                self.reply(session, sequence, outcome, cx);
+                true
+            }
+        }
+    }
+
+    fn answered(
+        &mut self,
+        request: Option<(NodeId, u64)>,
+        session: u64,
+        sequence: u64,
+        outcome: Result<Bytes, Failure>,
+        cx: &mut Context<Self>,
+    ) {
+        if let Some(request) = request
+            && let Some((_, remembered)) = self.remembered.get_mut(&request)
+        {
+            let done = Remembered::Done(outcome.clone());
+            if let Remembered::Pending(waiting) = mem::replace(remembered, done) {
+                for (session, sequence) in waiting {
+                    self.reply(session, sequence, outcome.clone(), cx);
+                }
+            }
+        }
+        self.reply(session, sequence, outcome, cx);
+    }
+
+    /// Puts a reply into the session's frame.
+    fn reply(
+        &mut self,
+        id: u64,
+        sequence: u64,
+        outcome: Result<Bytes, Failure>,
+        cx: &mut Context<Self>,
+    ) {
+        let payload_max = self.node.engine.payload_max();
+        let Some(session) = self.sessions.get_mut(&id) else {
+            self.shared.stale.add(1);
+            return;
+        };
+        let outcome = outcome.and_then(|payload| {
+            if payload.len() + 256 > payload_max {
+                let bytes = payload.len();
+                let why = format!("the reply has {bytes} bytes, the server takes {payload_max}");
+                return Err(Failure::TooLarge(why));
+            }
+            Ok(payload)
+        });
+        self.shared.replied.add(1);
+        let (failure, payload) = match outcome {
+            Ok(payload) => (None, payload),
+            Err(failure) => (Some(failure), Bytes::new()),
+        };
+        let head = ReplyHead {
+            sequence,
+            failure,
+            len: payload.len() as u32,
+        };
+        if session.count > 0 && session.items.len() + payload.len() > FRAME_BYTES {
+            self.flush(id);
+        }
+        if let Some(session) = self.sessions.get_mut(&id) {
+            let items = mem::take(&mut session.items);
+            session.items = wire::append(items, &head, &payload);
+            session.count += 1;
+        }
+        if cx.depth() == 0 {
+            self.flush(id);
+        } else if !self.has_timer {
+            self.has_timer = true;
+            let _ = cx.wake_after(FRAME_TIME, Self::flush_late);
+        }
+    }
+
+    fn flush_late(&mut self, cx: &mut Context<Self>) {
+        self.has_timer = false;
+        self.flush_all(cx);
+    }
+
+    fn flush_all(&mut self, cx: &mut Context<Self>) {
+        let filled: Vec<_> = self
+            .sessions
+            .values()
+            .filter(|it| it.count > 0)
+            .map(|it| it.id)
+            .collect();
+        for id in filled {
+            self.flush(id);
+        }
+        self.end_if_drained(cx);
+    }
+
+    fn flush(&mut self, id: u64) {
+        let Some(session) = self.sessions.get_mut(&id).filter(|it| it.count > 0) else {
+            return;
+        };
+        let body = Body::Replies {
+            session: id,
+            number: session.frames,
+            count: session.count,
+        };
+        let mut frame = wire::encode(&self.node.id, self.id, session.proxy, &body);
+        frame.extend_from_slice(&session.items);
+        match self.node.publish(&self.node.inbox_of(&session.peer), frame) {
+            Err(EngineError::Busy) => self.is_busy = true,
+            // If it is not sent, the session's proxy finds a number missing, or its connection was lost, too.
+            Ok(()) | Err(_) => {
+                session.frames += 1;
+                session.count = 0;
+                session.items.clear();
+            }
+        }
+    }
+
+    fn frame(&mut self, frame: &Frame, cx: &mut Context<Self>) {
+        match &frame.body {
+            Body::Open { .. } => self.open(frame, cx),
+            Body::Data { .. } => self.data(frame, cx),
+            Body::Want { session, bytes } => self.want(*session, *bytes, cx),
+            Body::Reclaimed {
+                session,
+                reclaim,
+                sent,
+                limit,
+            } => {
+                let (sent, limit) = (*sent, *limit);
+                if let Some(session) = self.sessions.get_mut(session)
+                    && session.reclaiming == Some(*reclaim)
+                {
+                    session.reclaiming = None;
+                    // The sender sends no further, and all that it has sent came before this frame.
+                    let limit = limit.max(session.received).min(session.limit);
+                    let freed = session.limit.minus(limit);
+                    session.limit = limit;
+                    self.spare.add(freed);
+                    let id = session.id;
+                    self.missed(id, sent);
+                    self.refill(cx);
+                    self.end_if_drained(cx);
+                }
+            }
+            Body::Probe {
+                session,
+                sent,
+                wants,
+            } => {
+                let (id, sent, wants) = (*session, *sent, *wants);
+                if !self.sessions.contains_key(&id) {
+                    let body = Body::Closed {
+                        session: id,
+                        why: Refusal::Unknown,
+                    };
+                    self.node
+                        .send(&frame.from, frame.from_route, self.id, &body);
+                    return;
+                }
+                // All that it had sent came before this frame.
+                self.missed(id, sent);
+                self.flush(id);
+                let session = &self.sessions[&id];
+                let body = Body::Probed {
+                    session: id,
+                    replies: session.frames,
+                };
+                self.say(session, &body);
+                // A grant, a wish or a request to give back may have been lost.
+                match session.reclaiming {
+                    Some(reclaim) => self.ask_back(id, reclaim),
+                    None => {
+                        let body = Body::Grant {
+                            session: id,
+                            limit: session.limit,
+                            reclaim: 0,
+                        };
+                        self.say(session, &body);
+                    }
+                }
+                if wants > 0 {
+                    self.want(id, wants, cx);
+                }
+            }
+            Body::Close { session } => self.close(*session, cx),
+            Body::Find { asker } => {
+                let subject = self.node.port_subject(self.id);
+                let body = Body::Member { subject };
+                self.node.send(&frame.from, *asker, self.id, &body);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes all unused credit back, and ends when everything is handled and answered.
+    fn drain(&mut self, cx: &mut Context<Self>) {
+        self.is_draining = true;
+        let ids: Vec<_> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.take_back(id);
+        }
+        self.end_if_drained(cx);
+    }
+
+    fn end_if_drained(&mut self, cx: &mut Context<Self>) {
+        if !self.is_draining {
+            return;
+        }
+        self.collect();
+        let is_answered = self.spare.messages == self.options.messages;
+        let is_told = self
+            .sessions
+            .values()
+            .all(|it| it.reclaiming.is_none() && it.count == 0);
+        if is_answered && is_told {
+            self.say_closed(&Refusal::Terminated);
+            self.sessions.clear();
+            cx.stop();
+        } else if !self.has_timer {
+            self.has_timer = true;
+            self.ask_back_again();
+            let _ = cx.wake_after(FRAME_TIME, Self::flush_late);
+        }
+    }
+
+    fn say_closed(&self, why: &Refusal) {
+        for session in self.sessions.values() {
+            let body = Body::Closed {
+                session: session.id,
+                why: why.clone(),
+            };
+            self.say(session, &body);
+        }
+    }
+}
+
+fn failure_of<M>(error: AskError<M>) -> Failure {
+    match error {
+        AskError::Full(_) => Failure::Full,
+        AskError::Expired => Failure::Expired,
+        AskError::Shed => Failure::Shed,
+        AskError::Closed(_) => Failure::Down("the actor has terminated".to_owned()),
+        AskError::NoLane(_) => Failure::Unknown("the actor has no such lane".to_owned()),
+        _ => Failure::NoReply,
+    }
+}
+
+impl<A, M> Actor for Port<A, M>
+where
+    A: Actor + Receives<M, Reply = M::Reply>,
+    M: RemoteMessage,
+{
+    fn started(&mut self, cx: &mut Context<Self>) {
+        cx.watch(&self.actor);
+        let me = cx.actor_ref();
+        self.node.add_route(self.id, move |arrived| {
+            if let Arrived::Frame(frame) = arrived {
+                let _ = me.tell_lane(CONTROL_LANE, PortControl::Arrived(frame));
+            }
+        });
+        let me = cx.actor_ref();
+        self.node.listen(self.id, move |change| {
+            let _ = me.tell_lane(CONTROL_LANE, PortControl::Change(change.clone()));
+        });
+    }
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        self.node.remove_route(self.id);
+        self.node.stop_listening(self.id);
+        self.say_closed(&Refusal::Terminated);
+    }
+}
+
+impl<A, M> Handler<PortControl> for Port<A, M>
+where
+    A: Actor + Receives<M, Reply = M::Reply>,
+    M: RemoteMessage,
+{
+    type Reply = ();
+
+    fn handle(&mut self, control: PortControl, cx: &mut Context<Self>) {
+        match control {
+            PortControl::Arrived(frame) => self.frame(&frame, cx),
+            PortControl::Drain => self.drain(cx),
+            PortControl::Change(Change::Node(NodeChange::Down { node, .. })) => {
+                let gone: Vec<_> = self
+                    .sessions
+                    .values()
+                    .filter(|it| it.peer == node)
+                    .map(|it| it.id)
+                    .collect();
+                for id in gone {
+                    self.close(id, cx);
+                }
+                self.end_if_drained(cx);
+            }
+            PortControl::Change(Change::Connection(ConnectionEvent::Writable)) => {
+                if mem::take(&mut self.is_busy) {
+                    self.flush_all(cx);
+                }
+            }
+            PortControl::Change(Change::Connection(ConnectionEvent::Down)) => {
+                // Their proxies end them, too, or find a gap.
+                if self.node.is_closed() {
+                    cx.stop();
+                }
+            }
+            PortControl::Change(_) => {}
+        }
+    }
+}
+
+impl<A, M> Handler<Answer<M::Reply>> for Port<A, M>
+where
+    A: Actor + Receives<M, Reply = M::Reply>,
+    M: RemoteMessage,
+{
+    type Reply = ();
+
+    fn handle(&mut self, answer: Answer<M::Reply>, cx: &mut Context<Self>) {
+        self.credit.give_back();
+        let outcome = answer.outcome.and_then(|reply| {
+            let encoded = postcard::to_stdvec(&reply);
+            encoded
+                .map(Bytes::from)
+                .map_err(|error| Failure::Encoding(error.to_string()))
+        });
+        self.answered(answer.request, answer.session, answer.sequence, outcome, cx);
+        self.end_if_drained(cx);
+    }
+}
+
+impl<A, M> Handler<Terminated> for Port<A, M>
+where
+    A: Actor + Receives<M, Reply = M::Reply>,
+    M: RemoteMessage,
+{
+    type Reply = ();
+
+    fn handle(&mut self, _: Terminated, cx: &mut Context<Self>) {
+        cx.stop();
+    }
+}

@@ -1,0 +1,689 @@
+//! Actors of two nodes that send to each other: on a simulated NATS in virtual time, over many seeds, and on a real one.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use freeboard_actor::{
+    Actor, ActorRef, Context, Deferred, DeferredHandler, Handler, SpawnOptions, System,
+    testing::TestSystem,
+};
+use freeboard_flow::{LaneConfig, Overload};
+use freeboard_remote::{
+    DownReason, Node, NodeChange, NodeError, NodeOptions, PublishOptions, RemoteAskError,
+    RemoteExit, RemoteMessage, RemoteOptions, RemoteRef, RemoteTellError, RemoteTerminated,
+    engine::Engine, simulated::SimulatedNats,
+};
+use freeboard_test_servers::{JetStream, LONG, eventually, if_installed, nats};
+use serde::{Deserialize, Serialize};
+
+const SEEDS: u64 = 20;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Add(pub(crate) u64);
+
+impl RemoteMessage for Add {
+    const NAME: &'static str = "test.add";
+    const VERSION: u32 = 1;
+    type Reply = u64;
+
+    fn coalesce_key(&self) -> Option<u64> {
+        Some(self.0 % 10)
+    }
+}
+
+/// The same name in another version.
+#[derive(Debug, Serialize, Deserialize)]
+struct NewAdd(u64, u64);
+
+impl RemoteMessage for NewAdd {
+    const NAME: &'static str = "test.add";
+    const VERSION: u32 = 2;
+    type Reply = u64;
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Other(Vec<u8>);
+
+impl RemoteMessage for Other {
+    const NAME: &'static str = "test.other";
+    const VERSION: u32 = 1;
+    type Reply = Vec<u8>;
+}
+
+/// Adds numbers, and keeps them. It replies when the test lets it.
+#[derive(Clone, Default)]
+pub(crate) struct Seen(Arc<SeenInner>);
+
+#[derive(Default)]
+struct SeenInner {
+    numbers: Mutex<Vec<u64>>,
+    held: Mutex<VecDeque<Deferred<u64>>>,
+    holds: AtomicU64,
+}
+
+impl Seen {
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.0.numbers.lock().expect("no panic").clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.numbers.lock().expect("no panic").len()
+    }
+
+    /// The replies to the next asks wait.
+    fn hold(&self, asks: u64) {
+        self.0.holds.store(asks, Ordering::SeqCst);
+    }
+
+    fn held(&self) -> usize {
+        self.0.held.lock().expect("no panic").len()
+    }
+
+    fn release(&self) {
+        self.0.holds.store(0, Ordering::SeqCst);
+        let held: Vec<_> = self.0.held.lock().expect("no panic").drain(..).collect();
+        for reply in held {
+            reply.reply(0);
+        }
+    }
+}
+
+pub(crate) struct Adder {
+    seen: Seen,
+    sum: u64,
+}
+
+impl Actor for Adder {}
+
+impl DeferredHandler<Add> for Adder {
+    type Reply = u64;
+
+    fn handle(&mut self, add: Add, reply: Deferred<u64>, _: &mut Context<Self>) {
+        self.sum += add.0;
+        self.seen.0.numbers.lock().expect("no panic").push(add.0);
+        let holds = &self.seen.0.holds;
+        let take = |left: u64| left.checked_sub(1);
+        let is_held = holds.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
+        if is_held.is_ok() {
+            self.seen.0.held.lock().expect("no panic").push_back(reply);
+        } else {
+            reply.reply(self.sum);
+        }
+    }
+}
+
+impl Handler<Other> for Adder {
+    type Reply = Vec<u8>;
+
+    fn handle(&mut self, other: Other, _: &mut Context<Self>) -> Vec<u8> {
+        other.0
+    }
+}
+
+/// Takes numbers only after the gate is open: its mailbox fills up.
+struct Slow {
+    seen: Seen,
+    waits: bool,
+}
+
+struct Open;
+
+impl Actor for Slow {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        if self.waits {
+            cx.pause_handling(1);
+        }
+    }
+}
+
+impl Handler<Add> for Slow {
+    type Reply = u64;
+
+    fn handle(&mut self, add: Add, _: &mut Context<Self>) -> u64 {
+        self.seen.0.numbers.lock().expect("no panic").push(add.0);
+        add.0
+    }
+}
+
+impl Handler<Open> for Slow {
+    type Reply = ();
+
+    fn handle(&mut self, _: Open, cx: &mut Context<Self>) {
+        cx.resume_lane(1);
+    }
+}
+
+/// Notes what it is told.
+struct Watcher<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T: Send + 'static> Actor for Watcher<T> {}
+
+impl<T: Send + 'static> Handler<T> for Watcher<T> {
+    type Reply = ();
+
+    fn handle(&mut self, told: T, _: &mut Context<Self>) {
+        self.0.lock().expect("no panic").push(told);
+    }
+}
+
+/// Nodes of one simulation.
+pub(crate) struct Simulated {
+    pub(crate) system: TestSystem,
+    pub(crate) nats: SimulatedNats,
+}
+
+impl Simulated {
+    pub(crate) fn new(seed: u64) -> Self {
+        let system = TestSystem::new(seed);
+        let nats = SimulatedNats::new(system.executor(), seed);
+        Self { system, nats }
+    }
+
+    pub(crate) fn engine(&self, name: &str) -> Arc<dyn Engine> {
+        Arc::new(self.nats.engine(name))
+    }
+
+    pub(crate) fn another(&self) -> System {
+        let builder = System::builder();
+        self.system.build_another(builder).expect("valid settings")
+    }
+
+    fn try_node(&self, name: &str, seed: u64) -> Result<Node, NodeError> {
+        let options = NodeOptions::new("").name(name).seed(seed);
+        Node::join_over(&self.another(), self.engine(name), options)
+    }
+
+    pub(crate) fn node(&self, name: &str, seed: u64) -> Node {
+        self.try_node(name, seed).expect("it joins")
+    }
+
+    fn adder(&self, node: &Node, name: &str, options: PublishOptions) -> (Seen, ActorRef<Adder>) {
+        let seen = Seen::default();
+        let adder = Adder {
+            seen: seen.clone(),
+            sum: 0,
+        };
+        let adder = node.system().spawn(adder);
+        node.publish_with::<Add, _>(name, &adder, options)
+            .expect("published");
+        (seen, adder)
+    }
+
+    fn until(&self, condition: impl FnMut() -> bool) {
+        self.system.run_until(condition);
+    }
+
+    fn connected<M: RemoteMessage>(&self, to: &RemoteRef<M>) {
+        self.until(|| to.is_connected());
+    }
+}
+
+/// Two nodes: `a` has an adder, `b` sends to it.
+fn two_nodes(seed: u64) -> (Simulated, Node, Node) {
+    let world = Simulated::new(seed);
+    let a = world.node("a", seed * 2 + 1);
+    let b = world.node("b", seed * 2 + 2);
+    (world, a, b)
+}
+
+#[test]
+fn tells_come_in_order_and_asks_have_their_replies() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, _) = world.adder(&a, "sums/one", PublishOptions::new());
+        let adder = b.remote::<Add>("sums/one").expect("a valid name");
+        for number in 0..500 {
+            adder.tell(Add(number)).expect("accepted");
+        }
+        let sum = adder.ask(Add(1)).wait();
+        assert_eq!(sum, Ok(124_751), "seed {seed}");
+        let expected: Vec<_> = (0..500).chain([1]).collect();
+        assert_eq!(seen.numbers(), expected, "seed {seed}");
+        assert_eq!(adder.node().as_ref(), Some(a.id()));
+        // Several in one frame, and one at a time.
+        for _ in 0..10 {
+            adder
+                .ask(Add(0))
+                .timeout(Duration::from_secs(1))
+                .wait()
+                .expect("a reply");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_nobody_publishes_and_other_types_are_refused() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        world.adder(&a, "sums", PublishOptions::new());
+        let nobody = b.remote::<Add>("nobody").expect("a valid name");
+        let error = nobody.ask(Add(1)).wait();
+        assert!(
+            matches!(error, Err(RemoteAskError::Unknown(_))),
+            "{error:?}"
+        );
+        let told = nobody.tell(Add(2));
+        assert!(matches!(told, Err(RemoteTellError::Unknown(Add(2), _))));
+        let other = b.remote::<Other>("sums").expect("a valid name");
+        let error = other.ask(Other(vec![1])).wait();
+        let Err(RemoteAskError::Unknown(text)) = error else {
+            panic!("{error:?}");
+        };
+        assert!(text.contains("test.add"), "{text}");
+        let newer = b.remote::<NewAdd>("sums").expect("a valid name");
+        let error = newer.ask(NewAdd(1, 2)).wait();
+        let Err(RemoteAskError::Unknown(text)) = error else {
+            panic!("{error:?}");
+        };
+        assert!(text.contains("version 1"), "{text}");
+        // Published later, it is found.
+        world.adder(&a, "nobody", PublishOptions::new());
+        world.connected(&nobody);
+        assert_eq!(nobody.ask(Add(5)).wait(), Ok(5));
+        for bad in ["", "a b", "a..b", "a.b", "*", ">", "a/", &"x".repeat(65)] {
+            assert!(
+                matches!(b.remote::<Add>(bad), Err(NodeError::Name(_))),
+                "{bad:?}"
+            );
+        }
+        let again = a.publish::<Add, _>("sums", &world.adder(&a, "x", PublishOptions::new()).1);
+        assert!(matches!(again, Err(NodeError::Published(_))));
+    }
+}
+
+/// An actor with a bound of 64 that takes nothing until it is opened.
+fn slow(node: &Node, bound: usize) -> (Seen, ActorRef<Slow>) {
+    let seen = Seen::default();
+    let actor = Slow {
+        seen: seen.clone(),
+        waits: true,
+    };
+    let lanes = [LaneConfig::bounded(16), LaneConfig::bounded(bound)];
+    let options = SpawnOptions::new().lanes(lanes);
+    let slow = node.system().spawn_once(options, actor).expect("valid");
+    let window = PublishOptions::new()
+        .lane(1)
+        .window(bound as u64, 1_000_000);
+    node.publish_with::<Add, _>("slow", &slow, window)
+        .expect("published");
+    (seen, slow)
+}
+
+#[test]
+fn the_bound_of_the_far_mailbox_is_hard_and_each_policy_acts_at_the_sender() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, actor) = slow(&a, 64);
+        let lane = LaneConfig::bounded(32);
+        let with = |lane| b.remote_with::<Add>("slow", RemoteOptions::new().lane(lane));
+        let rejecting = with(lane.overload(Overload::Reject)).expect("valid");
+        world.connected(&rejecting);
+        // 64 are granted, one is held by the proxy, 32 wait in the lane.
+        let mut accepted = 0;
+        for number in 0..1_000 {
+            match rejecting.tell(Add(number)) {
+                Ok(()) => accepted += 1,
+                Err(RemoteTellError::Full(Add(back))) => assert_eq!(back, number),
+                Err(error) => panic!("{error:?}"),
+            }
+            world.system.advance(Duration::from_micros(50));
+            assert!(actor.depth() <= 64, "seed {seed}");
+        }
+        assert_eq!(accepted, 64 + 1 + 32, "seed {seed}");
+        let late = rejecting.ask(Add(7)).timeout(Duration::from_secs(1)).wait();
+        assert_eq!(late, Err(RemoteAskError::Full));
+        actor.tell(Open).expect("alive");
+        world.until(|| seen.len() == accepted);
+        assert!(seen.numbers().is_sorted(), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_oldest_message_that_waits_at_the_sender_makes_room() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, actor) = slow(&a, 8);
+        let lane = LaneConfig::bounded(4).overload(Overload::DropOldest);
+        let options = RemoteOptions::new().lane(lane);
+        let to = b.remote_with::<Add>("slow", options).expect("valid");
+        world.connected(&to);
+        for number in 0..100 {
+            to.tell(Add(number)).expect("never refused");
+            world.system.advance(Duration::from_millis(5));
+        }
+        actor.tell(Open).expect("alive");
+        world.until(|| seen.len() == 8 + 1 + 4);
+        let expected: Vec<_> = (0..9).chain(96..100).collect();
+        assert_eq!(seen.numbers(), expected, "seed {seed}");
+        // A message whose deadline passes while it waits is not handled.
+        world.system.advance(Duration::from_secs(1));
+        assert_eq!(seen.len(), 13);
+    }
+}
+
+#[test]
+fn unused_credit_of_one_sender_goes_to_another() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let c = world.node("c", seed + 1_000);
+        let (seen, _) = world.adder(&a, "sums", PublishOptions::new().window(4, 1_000_000));
+        let idle = b.remote::<Add>("sums").expect("a valid name");
+        assert_eq!(idle.ask(Add(1)).wait(), Ok(1));
+        world.until(|| idle.credit() == 3);
+        // The first sender has all of the window. The second one gets what the first does not use.
+        let busy = c.remote::<Add>("sums").expect("a valid name");
+        for _ in 0..50 {
+            busy.ask(Add(1))
+                .timeout(Duration::from_secs(5))
+                .wait()
+                .expect("a reply");
+        }
+        assert!(idle.credit() <= 4);
+        for _ in 0..10 {
+            idle.ask(Add(1))
+                .timeout(Duration::from_secs(5))
+                .wait()
+                .expect("a reply");
+        }
+        assert_eq!(seen.len(), 61, "seed {seed}");
+    }
+}
+
+#[test]
+fn deadlines_travel_and_expired_messages_are_not_handled() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, actor) = slow(&a, 64);
+        let to = b.remote::<Add>("slow").expect("a valid name");
+        world.connected(&to);
+        let late = to.ask(Add(1)).timeout(Duration::from_millis(30)).wait();
+        assert_eq!(late, Err(RemoteAskError::Expired));
+        // The receiver counts from the arrival.
+        world.system.advance(Duration::from_millis(5));
+        actor.tell(Open).expect("alive");
+        assert_eq!(to.ask(Add(2)).timeout(Duration::from_secs(1)).wait(), Ok(2));
+        assert_eq!(seen.numbers(), [2], "seed {seed}");
+        let lane = &actor.snapshot().lanes[1];
+        assert!(
+            lane.shed
+                .iter()
+                .any(|it| it.reason == "expired" || it.reason == "unwanted"),
+            "{lane:?}"
+        );
+    }
+}
+
+#[test]
+fn an_ask_without_an_answer_is_lost_and_a_repeated_one_runs_once() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, _) = world.adder(&a, "sums", PublishOptions::new());
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        world.connected(&to);
+        seen.hold(2);
+        let watched = Arc::new(Mutex::new(Vec::new()));
+        let watcher = b.system().spawn(Watcher(watched.clone()));
+        to.watch(watcher.recipient::<RemoteTerminated>());
+        {
+            let plain = to.ask(Add(1)).into_future_in(&world);
+            let again = to.ask(Add(2)).retry(3).into_future_in(&world);
+            world.until(|| seen.held() == 2);
+            world.nats.lose_connection("b");
+            world.until(|| plain.lock().expect("no panic").is_some());
+            let lost = plain.lock().expect("no panic").take();
+            assert!(
+                matches!(lost, Some(Err(RemoteAskError::Lost(_)))),
+                "{lost:?}"
+            );
+            world.connected(&to);
+            seen.release();
+            world.until(|| again.lock().expect("no panic").is_some());
+            assert_eq!(
+                again.lock().expect("no panic").take(),
+                Some(Ok(0)),
+                "seed {seed}"
+            );
+        }
+        let mut numbers = seen.numbers();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1, 2], "seed {seed}: each ran once");
+        let watched = watched.lock().expect("no panic");
+        assert_eq!(watched[0].reason, RemoteExit::Disconnected);
+    }
+}
+
+/// Futures that run as steps of the simulation.
+trait InSimulation<M: RemoteMessage> {
+    fn into_future_in(self, world: &Simulated) -> Outcome<M>;
+}
+
+type Outcome<M> = Arc<Mutex<Option<Result<<M as RemoteMessage>::Reply, RemoteAskError>>>>;
+
+impl<M: RemoteMessage> InSimulation<M> for freeboard_remote::RemoteAsk<M> {
+    fn into_future_in(self, world: &Simulated) -> Outcome<M> {
+        let outcome = Arc::new(Mutex::new(None));
+        let (kept, future) = (outcome.clone(), self.into_future());
+        let running = async move {
+            let result = future.await;
+            *kept.lock().expect("no panic") = Some(result);
+        };
+        world.system.executor().spawn(running, || {});
+        outcome
+    }
+}
+
+#[test]
+fn the_end_of_an_actor_and_of_a_node_are_told() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (_, adder) = world.adder(&a, "sums", PublishOptions::new());
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        let nodes = Arc::new(Mutex::new(Vec::new()));
+        let watcher = b.system().spawn(Watcher(ends.clone()));
+        b.watch(
+            b.system()
+                .spawn(Watcher(nodes.clone()))
+                .recipient::<NodeChange>(),
+        );
+        world.connected(&to);
+        to.watch(watcher.recipient::<RemoteTerminated>());
+        world.until(|| b.nodes().len() == 2);
+        adder.stop();
+        world.until(|| !ends.lock().expect("no panic").is_empty());
+        let end: RemoteTerminated = ends.lock().expect("no panic")[0].clone();
+        assert_eq!(
+            (end.reason, end.node.as_ref()),
+            (RemoteExit::Terminated, Some(a.id()))
+        );
+        // A node that falls silent is down; it comes back when it is heard again.
+        world.nats.partition("a");
+        world.until(|| b.nodes().len() == 1);
+        world.nats.heal("a");
+        world.until(|| b.nodes().len() == 2);
+        let c = world.node("c", seed + 500);
+        world.until(|| b.nodes().len() == 3);
+        assert!(c.leave(Duration::from_secs(5)), "seed {seed}");
+        let reasons = || -> Vec<_> {
+            let nodes = nodes.lock().expect("no panic");
+            let down = nodes.iter().filter_map(|it| match it {
+                NodeChange::Down { reason, .. } => Some(*reason),
+                _ => None,
+            });
+            down.collect()
+        };
+        world.until(|| reasons().len() == 2);
+        assert_eq!(
+            reasons(),
+            [DownReason::NoHeartbeat, DownReason::Left],
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn a_name_of_a_node_has_one_owner() {
+    for seed in 0..SEEDS {
+        let (world, a, _b) = two_nodes(seed);
+        let other = world.try_node("a", seed + 77);
+        assert!(matches!(other, Err(NodeError::NameTaken(_))), "{other:?}");
+        assert!(!a.has_left());
+        // Once it has left, the name is free.
+        assert!(a.leave(Duration::from_secs(5)));
+        world.node("a", seed + 78);
+    }
+}
+
+#[test]
+fn what_was_accepted_before_leaving_is_sent_and_answered() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, _) = world.adder(&a, "sums", PublishOptions::new().window(16, 100_000));
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        world.connected(&to);
+        for number in 0..300 {
+            to.tell(Add(number)).expect("accepted");
+        }
+        assert!(seen.len() < 300, "some wait for credit");
+        assert!(b.leave(Duration::from_secs(30)), "seed {seed}");
+        let all: Vec<_> = (0..300).collect();
+        world.until(|| seen.len() == all.len());
+        assert_eq!(seen.numbers(), all, "seed {seed}");
+        assert!(matches!(
+            to.tell(Add(1)),
+            Err(RemoteTellError::Closed(Add(1)))
+        ));
+    }
+}
+
+#[test]
+fn garbage_and_large_messages_get_clear_errors() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        world.nats.set_payload_max(10_000);
+        let adder = a.system().spawn(Adder {
+            seen: Seen::default(),
+            sum: 0,
+        });
+        let window = PublishOptions::new().window(64, 5_000);
+        a.publish_with::<Other, _>("bytes", &adder, window)
+            .expect("published");
+        let to = b.remote::<Other>("bytes").expect("a valid name");
+        world.connected(&to);
+        let large = to.tell(Other(vec![0; 20_000]));
+        assert!(matches!(large, Err(RemoteTellError::TooLarge(..))));
+        let wide = to.ask(Other(vec![0; 7_000])).wait();
+        assert!(matches!(wide, Err(RemoteAskError::TooLarge(_))), "{wide:?}");
+        assert_eq!(to.ask(Other(vec![7; 4_000])).wait(), Ok(vec![7; 4_000]));
+        let stranger = world.engine("stranger");
+        world.until(|| {
+            stranger
+                .publish("freeboard.hb", None, Bytes::from_static(b"FB\x01?"))
+                .is_ok()
+        });
+        for bytes in [&b""[..], b"FB", b"FB\x09", b"{\"a\": 1}", &[0xff; 100]] {
+            let subject = "freeboard.name.bytes";
+            let bytes = Bytes::copy_from_slice(bytes);
+            stranger.publish(subject, None, bytes).expect("up");
+        }
+        assert_eq!(to.ask(Other(vec![1])).wait(), Ok(vec![1]), "seed {seed}");
+    }
+}
+
+#[test]
+fn nothing_waits_for_ever_when_connections_break_again_and_again() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, _) = world.adder(&a, "sums", PublishOptions::new().window(8, 100_000));
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        world.connected(&to);
+        let mut asks = Vec::new();
+        for number in 0..200_u64 {
+            asks.push(to.ask(Add(number)).into_future_in(&world));
+            world.system.advance(Duration::from_micros(300));
+            match number % 50 {
+                10 => world.nats.lose_connection("a"),
+                30 => world.nats.lose_connection("b"),
+                45 => world.nats.restart(true),
+                _ => {}
+            }
+        }
+        world.until(|| asks.iter().all(|it| it.lock().expect("no panic").is_some()));
+        let answered = asks
+            .iter()
+            .filter(|it| matches!(*it.lock().expect("no panic"), Some(Ok(_))))
+            .count();
+        assert!(
+            answered <= seen.len() && answered > 0,
+            "seed {seed}: {answered}"
+        );
+        let mut numbers = seen.numbers();
+        assert!(numbers.is_sorted(), "seed {seed}");
+        numbers.dedup();
+        assert_eq!(
+            numbers.len(),
+            seen.len(),
+            "seed {seed}: none is handled twice"
+        );
+        // The credit of lost messages comes back.
+        world.connected(&to);
+        for _ in 0..20 {
+            to.ask(Add(1))
+                .timeout(Duration::from_secs(10))
+                .wait()
+                .expect("a reply");
+        }
+    }
+}
+
+/// Two processes' worth of nodes on a real server.
+#[test]
+fn nodes_on_a_real_server() {
+    let Some(mut server) = if_installed(nats(JetStream::On, "")) else {
+        return;
+    };
+    let url = format!("nats://{}", server.address());
+    let system = || System::builder().workers(1).build().expect("valid");
+    let (first, second) = (system(), system());
+    let a = Node::join(&first, NodeOptions::new(&url).name("a")).expect("it joins");
+    let b = Node::join(&second, NodeOptions::new(&url).name("b")).expect("it joins");
+    let seen = Seen::default();
+    let adder = first.spawn(Adder {
+        seen: seen.clone(),
+        sum: 0,
+    });
+    a.publish::<Add, _>("sums", &adder).expect("published");
+    let to = b.remote::<Add>("sums").expect("a valid name");
+    for number in 0..10_000 {
+        to.tell(Add(number)).expect("accepted");
+    }
+    assert_eq!(to.ask(Add(0)).timeout(LONG).wait(), Ok(49_995_000));
+    assert!(seen.numbers()[..10_000].is_sorted());
+    let taken = Node::join(&second, NodeOptions::new(&url).name("a"));
+    assert!(matches!(taken, Err(NodeError::NameTaken(_))), "{taken:?}");
+    // Asks on the way when the server is killed end, and the references find each other again.
+    seen.hold(1);
+    let asked = to.clone();
+    let lost = thread::spawn(move || asked.ask(Add(1)).timeout(LONG).wait());
+    eventually("it is handled", || seen.held() == 1);
+    server.kill();
+    let lost = lost.join().expect("no panic");
+    assert!(matches!(lost, Err(RemoteAskError::Lost(_))), "{lost:?}");
+    seen.release();
+    server.restart().expect("it starts");
+    eventually("connected again", || to.is_connected());
+    assert!(to.ask(Add(0)).timeout(LONG).wait().is_ok());
+    assert!(b.leave(LONG) && a.leave(LONG));
+    let nobody = Node::join(&first, NodeOptions::new("nats://127.0.0.1:1").name("a"));
+    assert!(matches!(nobody, Err(NodeError::Engine(_))), "{nobody:?}");
+    first.shutdown(LONG);
+    second.shutdown(LONG);
+}

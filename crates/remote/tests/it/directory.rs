@@ -1,0 +1,316 @@
+//! Directories across nodes, on a simulated NATS: one activation of each key, epochs, moves, and leases that end.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use freeboard_actor::{Actor, Context, Handler};
+use freeboard_remote::{
+    Epoch, Fence, Node, RemoteAskError, RemoteDirectory, RemoteDirectoryOptions, RemoteMessage,
+    RemoteStore,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::actors::Simulated;
+
+const SEEDS: u64 = 10;
+const LEASE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Deposit(u64);
+
+impl RemoteMessage for Deposit {
+    const NAME: &'static str = "test.deposit";
+    const VERSION: u32 = 1;
+    /// The sum, and the node of the activation.
+    type Reply = (u64, String);
+}
+
+/// A database that refuses older epochs.
+#[derive(Clone, Default)]
+struct Ledger(Arc<Mutex<Rows>>);
+
+#[derive(Default)]
+struct Rows {
+    rows: BTreeMap<u64, (Epoch, u64)>,
+    refused: u64,
+    epochs: BTreeSet<(u64, Epoch)>,
+}
+
+impl Ledger {
+    fn write(&self, key: u64, epoch: Epoch, sum: Option<u64>) -> Result<u64, String> {
+        let mut rows = self.0.lock().expect("no panic");
+        let row = rows.rows.entry(key).or_default();
+        if epoch < row.0 {
+            rows.refused += 1;
+            return Err("an older epoch".to_owned());
+        }
+        *row = (epoch, sum.unwrap_or(row.1));
+        let sum = row.1;
+        rows.epochs.insert((key, epoch));
+        Ok(sum)
+    }
+
+    fn sum(&self) -> u64 {
+        let rows = self.0.lock().expect("no panic");
+        rows.rows.values().map(|row| row.1).sum()
+    }
+}
+
+struct Account {
+    key: u64,
+    sum: u64,
+    node: String,
+    fence: Fence,
+    ledger: Ledger,
+}
+
+impl Actor for Account {}
+
+impl Handler<Deposit> for Account {
+    type Reply = (u64, String);
+
+    fn handle(&mut self, deposit: Deposit, cx: &mut Context<Self>) -> Self::Reply {
+        let sum = self.sum + deposit.0;
+        match self.ledger.write(self.key, self.fence.epoch(), Some(sum)) {
+            Ok(_) => self.sum = sum,
+            Err(_) => cx.stop(),
+        }
+        (self.sum, self.node.clone())
+    }
+}
+
+struct Accounts {
+    node: String,
+    ledger: Ledger,
+}
+
+impl RemoteStore<u64, Account> for Accounts {
+    type Error = String;
+
+    fn load(&self, key: &u64, fence: &Fence) -> Result<Account, String> {
+        // The read fences earlier epochs.
+        let sum = self.ledger.write(*key, fence.epoch(), None)?;
+        Ok(Account {
+            key: *key,
+            sum,
+            node: self.node.clone(),
+            fence: fence.clone(),
+            ledger: self.ledger.clone(),
+        })
+    }
+
+    fn save(&self, key: &u64, fence: &Fence, account: &mut Account) -> Result<(), String> {
+        self.ledger
+            .write(*key, fence.epoch(), Some(account.sum))
+            .map(drop)
+    }
+}
+
+type Bank = RemoteDirectory<u64, Account>;
+
+fn bank(node: &Node, ledger: &Ledger) -> Bank {
+    let options = RemoteDirectoryOptions::new("bank")
+        .partitions(16)
+        .lease(LEASE)
+        .idle_after(Duration::from_secs(30))
+        .accept::<Deposit>();
+    let store = Accounts {
+        node: node.id().name.clone(),
+        ledger: ledger.clone(),
+    };
+    node.directory(options, store).expect("valid options")
+}
+
+struct Cluster {
+    world: Simulated,
+    ledger: Ledger,
+    nodes: Vec<(Node, Bank)>,
+    /// Deposits by key: sent, and answered. A lost one may have been made.
+    sent: RefCell<BTreeMap<u64, (u64, u64)>>,
+}
+
+impl Cluster {
+    fn new(seed: u64, nodes: u64) -> Self {
+        let mut cluster = Self {
+            world: Simulated::new(seed),
+            ledger: Ledger::default(),
+            nodes: Vec::new(),
+            sent: RefCell::default(),
+        };
+        for _ in 0..nodes {
+            cluster.add(seed);
+        }
+        cluster
+    }
+
+    fn add(&mut self, seed: u64) {
+        let number = self.nodes.len() as u64;
+        let name = format!("node-{number}");
+        let node = self.world.node(&name, seed * 100 + number);
+        let bank = bank(&node, &self.ledger);
+        self.nodes.push((node, bank));
+        let (_, bank) = self.nodes.last().expect("just added");
+        self.world.system.run_until(|| bank.trouble().is_none());
+    }
+
+    fn deposit(&self, at: usize, key: u64) -> Result<(u64, String), RemoteAskError> {
+        let ask = self.nodes[at].1.ask(&key, Deposit(1));
+        let reply = ask.timeout(Duration::from_secs(20)).wait();
+        let mut sent = self.sent.borrow_mut();
+        let (sent, answered) = sent.entry(key).or_default();
+        *sent += 1;
+        *answered += u64::from(reply.is_ok());
+        if let Ok((sum, _)) = &reply {
+            assert!((*answered..=*sent).contains(sum), "{answered} {sum} {sent}");
+        }
+        reply
+    }
+
+    /// A message to a node that was just cut off is lost: it is sent again.
+    fn deposit_again(&self, at: usize, key: u64) -> (u64, String) {
+        for _ in 0..20 {
+            match self.deposit(at, key) {
+                Ok(reply) => return reply,
+                Err(
+                    RemoteAskError::Lost(_) | RemoteAskError::Down(_) | RemoteAskError::Stale(_),
+                ) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("no reply of key {key}");
+    }
+
+    /// Partitions by how many nodes keep them.
+    fn keepers(&self) -> BTreeMap<u32, usize> {
+        let mut keepers = BTreeMap::new();
+        for (_, bank) in &self.nodes {
+            for (partition, _) in bank.partitions() {
+                *keepers.entry(partition).or_default() += 1;
+            }
+        }
+        keepers
+    }
+}
+
+#[test]
+fn a_key_has_one_activation_on_all_nodes() {
+    for seed in 0..SEEDS {
+        let cluster = Cluster::new(seed, 3);
+        let mut places: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+        for turn in 0..120_u64 {
+            let key = turn % 40;
+            let (sum, node) = cluster.deposit(turn as usize % 3, key).expect("a reply");
+            assert_eq!(sum, turn / 40 + 1, "seed {seed}, key {key}");
+            places.entry(key).or_default().insert(node);
+        }
+        assert!(
+            places.values().all(|it| it.len() == 1),
+            "seed {seed}: {places:?}"
+        );
+        let used: BTreeSet<_> = places.values().flatten().collect();
+        assert_eq!(used.len(), 3, "seed {seed}: all nodes keep some");
+        assert_eq!(cluster.ledger.sum(), 120);
+        assert!(cluster.keepers().values().all(|it| *it == 1));
+        let activations: usize = cluster.nodes.iter().map(|it| it.1.activations()).sum();
+        assert_eq!(activations, 40);
+    }
+}
+
+#[test]
+fn partitions_move_when_nodes_come_and_leave_and_nothing_is_lost() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 1);
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        cluster.add(seed);
+        let second = cluster.nodes[1].1.clone();
+        for key in 0..40 {
+            cluster.deposit(1, key).expect("a reply");
+        }
+        cluster.world.system.advance(Duration::from_secs(5));
+        for key in 0..40 {
+            let (sum, _) = cluster.deposit(0, key).expect("a reply");
+            assert_eq!(sum, 3, "seed {seed}");
+        }
+        let moved = second.partitions().len();
+        assert!((2..=14).contains(&moved), "seed {seed}: {moved} of 16");
+        let (first, _) = cluster.nodes.remove(0);
+        assert!(first.leave(Duration::from_secs(20)), "seed {seed}");
+        for key in 0..40 {
+            let (sum, node) = cluster.deposit(0, key).expect("a reply");
+            assert_eq!((sum, node.as_str()), (4, "node-1"), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_is_cut_off_stops_before_another_takes_over() {
+    for seed in 0..SEEDS {
+        let cluster = Cluster::new(seed, 3);
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        let bank = cluster.nodes[1].1.clone();
+        let kept = bank.partitions();
+        assert!(!kept.is_empty());
+        cluster.world.nats.partition("node-1");
+        let began = cluster.world.system.now();
+        cluster
+            .world
+            .system
+            .run_until(|| bank.partitions().is_empty());
+        let stopped = cluster.world.system.now() - began;
+        assert!(stopped <= LEASE, "seed {seed}: {stopped:?}");
+        cluster.world.system.run_until(|| bank.activations() == 0);
+        // All keys answer again, with higher epochs, within the lease and a second.
+        for key in 0..40 {
+            let (_, node) = cluster.deposit_again(0, key);
+            assert_ne!(node, "node-1", "seed {seed}");
+        }
+        let taken = cluster.world.system.now() - began;
+        assert!(
+            taken <= LEASE + Duration::from_secs(2),
+            "seed {seed}: {taken:?}"
+        );
+        cluster.world.nats.heal("node-1");
+        cluster.world.system.run_until(|| bank.trouble().is_none());
+        for key in 0..40 {
+            cluster.deposit(1, key).expect("a reply");
+        }
+        assert!(cluster.keepers().values().all(|it| *it == 1));
+        assert!(cluster.ledger.sum() >= 120, "seed {seed}");
+    }
+}
+
+#[test]
+fn without_its_data_the_server_grants_nothing_for_a_lease() {
+    for seed in 0..SEEDS {
+        let cluster = Cluster::new(seed, 2);
+        for key in 0..20 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        let before: Epoch = {
+            let rows = cluster.ledger.0.lock().expect("no panic");
+            rows.epochs.iter().map(|it| it.1).max().expect("some")
+        };
+        cluster.world.nats.restart(false);
+        cluster.world.system.run_until(|| {
+            cluster
+                .nodes
+                .iter()
+                .all(|(_, bank)| bank.partitions().is_empty())
+        });
+        for key in 0..20 {
+            cluster.deposit_again(1, key);
+        }
+        let rows = cluster.ledger.0.lock().expect("no panic");
+        let newest = rows.rows.values().map(|it| it.0).min().expect("some");
+        assert!(newest > before, "seed {seed}: epochs go on rising");
+        assert_eq!(rows.refused, 0, "seed {seed}");
+    }
+}
