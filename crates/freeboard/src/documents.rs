@@ -46,6 +46,8 @@ documents! {
     archives: "docs/guide/24-archives.md";
     #[cfg(feature = "sim")]
     simulation: "docs/guide/25-simulation.md";
+    #[cfg(feature = "remote")]
+    remote: "docs/guide/26-remote.md";
     #[cfg(all(feature = "cache", feature = "stream"))]
     metrics: "docs/metrics.md";
 }

@@ -91,6 +91,12 @@ pub use freeboard_redis as redis;
 /// A small Redis server in the process, on localhost.
 #[cfg(feature = "redis-embedded")]
 pub use freeboard_redis_embedded as redis_embedded;
+/// Actors in several processes, over NATS.
+#[cfg(feature = "remote")]
+pub mod remote {
+    pub use freeboard_macros::RemoteMessage;
+    pub use freeboard_remote::*;
+}
 /// Programs in a world where time, order, network, disks and faults come from one seed.
 #[cfg(feature = "sim")]
 pub use freeboard_sim as sim;

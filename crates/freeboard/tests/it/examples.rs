@@ -52,6 +52,10 @@ mod pinned_actor;
 mod priority_lanes;
 #[path = "../../examples/rate_limiter.rs"]
 mod rate_limiter;
+#[cfg(feature = "remote")]
+#[allow(dead_code, reason = "the test names its own server")]
+#[path = "../../examples/remote.rs"]
+mod remote;
 #[path = "../../examples/resize_group.rs"]
 mod resize_group;
 #[path = "../../examples/scatter_gather.rs"]
@@ -117,4 +121,15 @@ fn readme_lists_every_example_with_its_question() {
     }
     let rows = readme.matches("](crates/freeboard/examples/").count();
     assert_eq!(rows, examples, "a row of the README names no example");
+}
+
+#[cfg(feature = "remote")]
+#[test]
+fn the_example_of_two_processes_runs_on_a_server() {
+    use freeboard_test_servers::{JetStream, if_installed, nats};
+
+    if let Some(server) = if_installed(nats(JetStream::Off, "")) {
+        let url = format!("nats://{}", server.address());
+        remote::run(&url, "both").expect("it runs");
+    }
 }
