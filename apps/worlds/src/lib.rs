@@ -43,6 +43,7 @@ pub const ALL: &[StandardWorld] = &[
     world("fetcher", "the fetcher between a broker, Redis and slow stores, while nodes crash and links break", worlds::fetcher::run),
     world("cache", "processes that share a cache, and change its values", worlds::cache::run),
     world("logd", "a log server's clients over HTTP and TCP, while it crashes and its disk fails", worlds::logd::run),
+    world("cluster", "nodes with a directory over one NATS, while nodes and NATS fail", worlds::cluster::run),
 ];
 
 /// The world with this name.

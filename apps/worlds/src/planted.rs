@@ -63,6 +63,10 @@ pub const PLANTED: &[Planted] = &[
     planted("local-value-not-removed", "cache", "the local layer keeps a value that its process has invalidated"),
     planted("unacknowledged-is-lost", "fetcher", "a notification that a dead consumer has not acknowledged is not delivered again"),
     planted("answered-before-durable", "logd", "a request is answered when its lines are appended, before they are durable"),
+    planted("remote-credit-granted-twice", "cluster", "a port grants twice as much credit as it has"),
+    planted("remote-keeper-confused", "cluster", "a node that has found a keeper dead replaces the entry of the next keeper, who lives"),
+    planted("remote-lease-kept-too-long", "cluster", "a node keeps its keys when its lease is over"),
+    planted("remote-takeover-without-fence", "cluster", "a node takes keys over although their keeper's lease holds"),
 ];
 
 /// Searches the seeds from 0 below `seeds` for one that finds the mistake. Returns the failure.

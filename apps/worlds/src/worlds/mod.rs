@@ -1,6 +1,7 @@
 //! One module for each world.
 
 pub(crate) mod cache;
+pub(crate) mod cluster;
 pub(crate) mod connections;
 pub(crate) mod fetcher;
 pub(crate) mod kvs;

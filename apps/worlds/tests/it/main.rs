@@ -9,10 +9,17 @@ const SEEDS: u64 = 300;
 /// Seeds of each world that run twice, to see that the traces are equal.
 const SEEDS_TWICE: u64 = 10;
 
+/// Of the world `cluster`, whose seeds take seconds in a debug build.
+const CLUSTER_SEEDS: u64 = 20;
+
 fn run(name: &str) {
     let world = named(name).expect("it exists");
-    each_seed(0..SEEDS, |it: &mut World| (world.test)(it));
-    for seed in 0..SEEDS_TWICE {
+    let (seeds, twice) = match name {
+        "cluster" => (CLUSTER_SEEDS, 2),
+        _ => (SEEDS, SEEDS_TWICE),
+    };
+    each_seed(0..seeds, |it: &mut World| (world.test)(it));
+    for seed in 0..twice {
         let run = || Simulation::seed(seed).with_trace().run(world.test);
         assert!(run() == run(), "two runs of seed {seed} differ");
     }
@@ -40,6 +47,7 @@ tests! {
     fetcher
     cache
     logd
+    cluster
 }
 
 #[test]
