@@ -207,7 +207,7 @@ impl Shared {
     }
 }
 
-/// NATS by async-nats; see the [module](self). Drop it outside of its callbacks, or call [`Engine::close`] before.
+/// NATS by async-nats. Drop it outside of its callbacks, or call [`Engine::close`] before.
 pub struct NatsEngine {
     shared: Arc<Shared>,
     /// Of the engine's thread.
