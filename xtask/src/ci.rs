@@ -74,7 +74,7 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
             .context("fuzz failed; repeat it with `cargo xtask fuzz`")?,
     }
     let planted = Cargo::new(["test", "-p", "freeboard-worlds"])
-        .with_arguments(["--target-dir", "target/planted"])
+        .with_arguments(["--target-dir", "target/planted", "planted"])
         .with_rustflags("--cfg planted");
     cargo_step(steps, root, "planted", planted)?;
     for call in features_alone(packages) {
