@@ -146,17 +146,19 @@ fn the_sample_is_valid() {
         .filter(|line| !line.starts_with("key-") && !line.starts_with("clients"))
         .collect();
     let authority = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    fs::write(desk.path("server.crt"), authority.cert.pem()).unwrap();
-    fs::write(
-        desk.path("server.key"),
-        authority.signing_key.serialize_pem(),
-    )
-    .unwrap();
+    for certificate in ["server.crt", "client.crt", "nats-ca.crt"] {
+        fs::write(desk.path(certificate), authority.cert.pem()).unwrap();
+    }
+    for key in ["server.key", "client.key"] {
+        fs::write(desk.path(key), authority.signing_key.serialize_pem()).unwrap();
+    }
+    fs::write(desk.path("nats.token"), "token").unwrap();
     let folder = desk.folder.path().display().to_string();
-    for (text, found) in [
-        (sample, "3 inputs, 1 sink"),
-        (uncommented, "6 inputs, 4 sinks"),
-    ] {
+    let mut texts = vec![(sample, "3 inputs, 1 sink")];
+    if cfg!(feature = "nats") {
+        texts.push((uncommented, "6 inputs, 5 sinks"));
+    }
+    for (text, found) in texts {
         let text = ["/var/log/freeboard", "/run/freeboard", "/etc/freeboard"]
             .iter()
             .fold(text, |text, path| text.replace(path, &folder));
