@@ -186,7 +186,7 @@ fn archive_kills() -> Cargo {
 fn worlds(seed: u64) -> Cargo {
     // Seeds that `freeboard sim replay` prints short.
     let first = (seed & 0xffff_ffff).to_string();
-    simulate(["run", "--first", &first])
+    simulate(["run", "--twice", "--first", &first])
 }
 
 fn planted_mistakes() -> Cargo {

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand, value_parser};
-use freeboard::sim::{Failure, Reduction, Simulation};
+use freeboard::sim::{Failure, Reduction, Report, Simulation};
 use freeboard_worlds::{ALL, PLANTED, Planted, StandardWorld, find, named};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ Examples:
   freeboard sim run
       200 seeds of each world
   freeboard sim run mailboxes --seeds 10000 --jobs 2
+  freeboard sim run mailboxes --seeds 1000 --twice
+      fails, too, if two runs of a seed are not the same
   freeboard sim replay mailboxes --seed 17
       one run; says what failed
   freeboard sim replay mailboxes --seed 17 --without 0,3 --size senders=2 --until 812 --follow Receiver
@@ -62,6 +64,9 @@ pub(crate) struct RunArgs {
     /// Threads, one seed each; 0 for one per core
     #[arg(long, value_name = "THREADS", default_value_t = 0)]
     jobs: usize,
+    /// Runs each seed twice, and compares the traces
+    #[arg(long)]
+    twice: bool,
     /// Prints the result as JSON
     #[arg(long)]
     json: bool,
@@ -166,6 +171,8 @@ struct Seeds<'a> {
     left: Mutex<Range<u64>>,
     /// Seeds that a thread takes at once.
     part: u64,
+    /// Whether each seed runs twice.
+    twice: bool,
     outcome: Mutex<Result<Outcome>>,
     bar: &'a ProgressBar,
     interrupt: &'a Interrupt,
@@ -178,8 +185,8 @@ impl Seeds<'_> {
         {
             let count = seeds.end - seeds.start;
             let ran = match self.part {
-                1 => Ok(run_seed(self.world, seeds.start)),
-                _ => run_process(self.world, seeds),
+                1 => Ok(run_seed(self.world, seeds.start, self.twice)),
+                _ => run_process(self.world, seeds, self.twice),
             };
             // An interrupt ends the processes too.
             if !self.interrupt.has_come() && self.note(ran) {
@@ -209,12 +216,21 @@ impl Seeds<'_> {
     }
 }
 
-fn run_seed(world: &StandardWorld, seed: u64) -> Outcome {
+fn run_seed(world: &StandardWorld, seed: u64, twice: bool) -> Outcome {
+    let run = || match twice {
+        true => Simulation::seed(seed).with_trace().try_run(world.test),
+        false => Simulation::seed(seed).try_run(world.test),
+    };
     let begin = Instant::now();
-    let ran = Simulation::seed(seed).try_run(world.test);
+    let ran = run();
+    let again = (twice && ran.is_ok()).then(run);
     let seconds = begin.elapsed().as_secs_f64();
     let (report, failure) = match ran {
-        Ok(report) => (report, None),
+        Ok(report) => {
+            let difference = again.and_then(|again| difference(&report, again));
+            let failure = difference.map(|lines| not_repeated(world, seed, &lines));
+            (report, failure)
+        }
         Err(failure) => (failure.report.clone(), Some(smaller(world, *failure))),
     };
     Outcome {
@@ -227,13 +243,45 @@ fn run_seed(world: &StandardWorld, seed: u64) -> Outcome {
     }
 }
 
-fn run_process(world: &StandardWorld, seeds: Range<u64>) -> Result<Outcome> {
+/// The first lines in which two runs of a seed differ.
+fn difference(first: &Report, again: Result<Report, Box<Failure>>) -> Option<String> {
+    let again = again.unwrap_or_else(|failure| failure.report);
+    if again == *first {
+        return None;
+    }
+    let [mut lines, mut other] =
+        [first, &again].map(|it| it.trace.iter().flat_map(|it| it.lines()));
+    loop {
+        match (lines.next(), other.next()) {
+            (None, None) => return Some("their traces are equal".to_owned()),
+            (line, other) if line == other => {}
+            pair => {
+                let [line, other] = [pair.0, pair.1].map(|line| line.unwrap_or("the end"));
+                return Some(format!("{line}\n{other}"));
+            }
+        }
+    }
+}
+
+fn not_repeated(world: &StandardWorld, seed: u64, lines: &str) -> FailureText {
+    let name = world.name;
+    FailureText {
+        seed,
+        text: format!("two runs of seed {seed} of {name} differ:\n{lines}"),
+        replay: format!(
+            "cargo run --release --features sim -- sim run {name} --first {seed} --seeds 1 --twice"
+        ),
+    }
+}
+
+fn run_process(world: &StandardWorld, seeds: Range<u64>, twice: bool) -> Result<Outcome> {
     let first = seeds.start.to_string();
     let count = (seeds.end - seeds.start).to_string();
     let program = std::env::current_exe().context("this program's path is not known")?;
     let ran = Command::new(program)
         .args(["sim", "run", world.name, "--jobs", "1", "--json"])
         .args(["--first", &first, "--seeds", &count])
+        .args(twice.then_some("--twice"))
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start a process for seeds")?;
@@ -271,6 +319,7 @@ fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             } else {
                 1
             },
+            twice: args.twice,
             outcome: Mutex::new(Ok(Outcome::default())),
             bar: &bar,
             interrupt,
@@ -493,4 +542,23 @@ fn planted(args: &PlantedArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         console.line(&format!("found {found} of {}", all.len()));
     }
     Ok(ExitCode::from(u8::from(found < all.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_differ_are_told_by_their_first_different_lines() {
+        let run = |text: &'static str| {
+            let simulation = Simulation::seed(1).with_trace();
+            simulation.try_run(|world| ["first", text].into_iter().for_each(|it| world.note(it)))
+        };
+        let first = run("one").expect("it ends");
+        assert_eq!(difference(&first, run("one")), None);
+        let lines = difference(&first, run("two")).expect("they differ");
+        let words: Vec<_> = lines.split_whitespace().collect();
+        assert!(words.contains(&"one") && words.contains(&"two"), "{lines}");
+        assert!(!words.contains(&"first"), "{lines}");
+    }
 }

@@ -15,6 +15,9 @@ fn seeds_run_and_one_is_replayed_up_to_a_step() {
     assert_eq!(outcomes[0]["seeds"], 3);
     assert!(outcomes[0].get("failure").is_none(), "{outcomes}");
 
+    let twice = run("sim run mailboxes --first 5 --seeds 2 --twice");
+    assert_eq!(code(&twice), 0, "{}", stdout(&twice));
+
     let replayed = run("sim replay mailboxes --seed 5 --until 100 --follow Receiver");
     assert_eq!(code(&replayed), 0, "{}", stderr(&replayed));
     let text = stdout(&replayed);

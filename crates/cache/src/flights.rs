@@ -315,8 +315,11 @@ impl Flights {
         self.with(|state| {
             state.is_closed = true;
             state.dues.clear();
-            let flights = state.flights.drain();
-            flights.flat_map(|(_, flight)| flight.callers).collect()
+            let flights = state.flights.drain().map(|(_, flight)| flight);
+            let mut flights: Vec<_> = flights.collect();
+            // In the order of their requests, so that a seeded test repeats it.
+            flights.sort_unstable_by_key(|flight| flight.turn);
+            flights.into_iter().flat_map(|it| it.callers).collect()
         })
     }
 

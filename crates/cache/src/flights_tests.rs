@@ -16,6 +16,17 @@ use crate::{
 
 const WAIT_MAX_NS: u64 = 100;
 
+const LIMITS: Limits = Limits {
+    waiters_max: 5,
+    flights_max: 2,
+    poll: Backoff {
+        min_ns: 10,
+        max_ns: 40,
+        factor: 2,
+    },
+    lease_ns: 150,
+};
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Join {
@@ -68,19 +79,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let poll = Backoff {
-            min_ns: 10,
-            max_ns: 40,
-            factor: 2,
-        };
-        let limits = Limits {
-            waiters_max: 5,
-            flights_max: 2,
-            poll,
-            lease_ns: 150,
-        };
         Self {
-            flights: Flights::new(limits),
+            flights: Flights::new(LIMITS),
             now_ns: 0,
             questions: Vec::new(),
             outcomes: Arc::default(),
@@ -218,4 +218,25 @@ proptest! {
         prop_assert!(world.flights.due(u64::MAX).1.is_none());
         prop_assert!(world.outcomes.lock().iter().all(|outcomes| *outcomes == 1));
     }
+}
+
+/// Not in the order of a map, which differs from run to run.
+#[test]
+fn callers_are_told_of_the_end_in_the_order_of_their_requests() {
+    let limits = Limits {
+        flights_max: 100,
+        ..LIMITS
+    };
+    let flights = Flights::new(limits);
+    for number in 0..100 {
+        let caller = Caller {
+            reply: Reply::Function(Box::new(drop)),
+            since_ns: number,
+            deadline_ns: WAIT_MAX_NS,
+        };
+        let joined = flights.join(&Bytes::from(vec![number as u8]), caller);
+        assert!(matches!(joined, Joined::Asks(_)));
+    }
+    let told = flights.close();
+    assert!(told.iter().map(|caller| caller.since_ns).eq(0..100));
 }
