@@ -244,7 +244,7 @@ impl Board {
     }
 
     /// Shows another source of metrics until the returned guard is dropped. `kind` selects how the page shows
-    /// it: `stream`, `redis` and `cache` have their own panels. `render` is called for each frame while there
+    /// it: `stream`, `redis`, `cache` and `remote` have their own panels. `render` is called for each frame while there
     /// is a viewer; it must be quick and must not block.
     ///
     /// ```

@@ -174,7 +174,7 @@ pub struct OctaveCount {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceFrame {
-    /// `stream`, `redis`, `cache`, `http` and so on; selects how it is shown.
+    /// `stream`, `redis`, `cache`, `remote`, `http` and so on; selects how it is shown.
     pub kind: String,
     /// Its name.
     pub name: String,

@@ -12,6 +12,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
+use crate::nats::NatsCounters;
+
 /// A message that has arrived.
 #[derive(Debug, Clone)]
 pub struct Incoming {
@@ -163,6 +165,11 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     /// [`EngineError::Refused`].
     fn watch(&self, bucket: &str, watch: Watch) -> Result<Subscription, EngineError>;
+
+    /// Counts of the connection; `None` for an engine without any.
+    fn counters(&self) -> Option<NatsCounters> {
+        None
+    }
 
     /// Sends what is held, for at most `within`, then closes the connection. Blocks.
     fn close(&self, within: Duration);

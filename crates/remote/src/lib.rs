@@ -14,6 +14,7 @@ mod error;
 mod lease;
 mod members;
 mod message;
+mod metrics;
 mod names;
 mod nats;
 mod node;
@@ -32,8 +33,9 @@ pub use directory::{
 pub use error::{NodeError, RemoteAskError, RemoteTellError};
 pub use freeboard_flow::Epoch;
 pub use lease::Fence;
-pub use members::{DownReason, NodeChange, NodeInfo};
+pub use members::{DownReason, NodeChange, NodeInfo, NodeSummary, PeerCounters};
 pub use message::RemoteMessage;
+pub use metrics::{NodeSnapshot, PeerSnapshot, PublishedSnapshot, ReferenceSnapshot};
 pub use nats::{NatsCounters, NatsEngine, NatsError, NatsOptions};
 pub use node::{Node, NodeOptions};
 pub use port::PublishOptions;

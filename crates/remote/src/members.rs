@@ -4,21 +4,33 @@
 //! counts as down. This is an estimate: a paused node is down for others, and wakes up later. What must not be done twice is
 //! decided by leases and epochs (`directory`), not here.
 //!
+//! A heartbeat carries a summary of its node, so each node can show all of them.
+//!
 //! **A node that was paused** longer than that time gives all others a new chance before it judges them, because it has
 //! read no heartbeats meanwhile. If another node has taken its name, it leaves.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use freeboard_actor::{Actor, Context, Deferred, DeferredHandler, Handler};
+use freeboard_actor::{
+    Actor, ActorStats, Context, Deferred, DeferredHandler, Handler, StatsDetail,
+};
 use freeboard_platform::clock;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::{ConnectionEvent, EngineError},
     error::NodeError,
+    metrics::PeerSnapshot,
     node::{Change, NodeInner},
     wire::{self, Body, Frame, NodeId},
 };
+
+/// Nodes that are down and still shown, at most: then the one that was heard first is forgotten.
+const DOWN_MAX: usize = 32;
+
+/// Reading all actors takes at most one part in so many of the time.
+const READING_PART: u64 = 100;
 
 /// Why a node went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +42,48 @@ pub enum DownReason {
     NoHeartbeat,
     /// A new start of the node is there.
     Restarted,
+}
+
+impl DownReason {
+    /// Its name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::NoHeartbeat => "no_heartbeat",
+            Self::Restarted => "restarted",
+        }
+    }
+}
+
+/// What a node says of itself in its heartbeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct NodeSummary {
+    /// Living actors.
+    pub actors: u64,
+    /// Messages that living actors have handled per second, lately.
+    pub handled_per_second: u64,
+    /// Messages in all mailboxes.
+    pub depth: u64,
+    /// Messages that were not handled to their end, since the start.
+    pub dead_letters: u64,
+    /// Names that it publishes.
+    pub published: u64,
+}
+
+/// What has crossed NATS between this node and another one. Heartbeats are only among what was received, because they are
+/// sent to all nodes at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct PeerCounters {
+    /// Frames sent to the node.
+    pub frames_sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Frames received from the node.
+    pub frames_received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
 }
 
 /// A node has come or gone.
@@ -59,19 +113,25 @@ pub struct NodeInfo {
     pub silent: Duration,
 }
 
+#[derive(Clone, Copy)]
 struct Member {
     incarnation: u64,
     heard_ns: u64,
+    summary: NodeSummary,
+    counters: PeerCounters,
 }
 
-/// The nodes that live, to be read from any thread.
+/// The nodes that live, and those that are down, to be read from any thread.
 #[derive(Default)]
-pub(crate) struct Table(Mutex<BTreeMap<String, Member>>);
+pub(crate) struct Table {
+    members: Mutex<BTreeMap<String, Member>>,
+    down: Mutex<BTreeMap<String, (Member, DownReason)>>,
+}
 
 impl Table {
     pub(crate) fn nodes(&self) -> Vec<NodeInfo> {
         let now_ns = clock::now_ns();
-        let members = self.0.lock();
+        let members = self.members.lock();
         let info = members.iter().map(|(name, member)| NodeInfo {
             id: NodeId {
                 name: name.clone(),
@@ -83,9 +143,47 @@ impl Table {
     }
 
     pub(crate) fn is_up(&self, node: &NodeId) -> bool {
-        let members = self.0.lock();
+        let members = self.members.lock();
         let member = members.get(&node.name);
         member.is_some_and(|it| it.incarnation == node.incarnation)
+    }
+
+    /// Those that live, then those that are down; each in the order of their names.
+    pub(crate) fn peers(&self) -> Vec<PeerSnapshot> {
+        let now_ns = clock::now_ns();
+        let peer = |name: &String, member: &Member, down| PeerSnapshot {
+            name: name.clone(),
+            incarnation: member.incarnation,
+            silent_ns: now_ns.saturating_sub(member.heard_ns),
+            down,
+            summary: member.summary,
+            counters: member.counters,
+        };
+        let members = self.members.lock();
+        let mut peers: Vec<_> = members.iter().map(|it| peer(it.0, it.1, None)).collect();
+        drop(members);
+        let down = self.down.lock();
+        peers.extend(down.iter().map(|it| peer(it.0, &it.1.0, Some(it.1.1))));
+        peers
+    }
+
+    /// Counts a frame to or from a node that lives.
+    pub(crate) fn count(&self, node: &NodeId, count: impl FnOnce(&mut PeerCounters)) {
+        if let Some(member) = self.members.lock().get_mut(&node.name) {
+            count(&mut member.counters);
+        }
+    }
+
+    /// A node is down, and is shown as that.
+    fn keep_down(&self, name: &str, member: Member, reason: DownReason) {
+        let mut down = self.down.lock();
+        down.insert(name.to_owned(), (member, reason));
+        if down.len() > DOWN_MAX {
+            let oldest = down.iter().min_by_key(|(_, it)| it.0.heard_ns);
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                down.remove(&oldest);
+            }
+        }
     }
 }
 
@@ -112,6 +210,12 @@ pub(crate) struct Members {
     is_up: bool,
     /// Until then another node may have taken the name, because this one was not heard.
     doubtful_until_ns: u64,
+    summary: NodeSummary,
+    /// When the actors were read, what they had handled, and when they are read again.
+    read_ns: u64,
+    handled: u64,
+    next_read_ns: u64,
+    stats: Vec<ActorStats>,
 }
 
 impl Members {
@@ -123,6 +227,11 @@ impl Members {
             ticked_ns: 0,
             is_up: false,
             doubtful_until_ns: 0,
+            summary: NodeSummary::default(),
+            read_ns: 0,
+            handled: 0,
+            next_read_ns: 0,
+            stats: Vec::new(),
         }
     }
 
@@ -145,37 +254,69 @@ impl Members {
         self.ticked_ns = now_ns;
         let is_joining = !matches!(self.state, State::Joined);
         self.sent += 1;
-        self.say(&Body::Heartbeat {
-            sent: self.sent,
-            is_joining,
-        });
+        self.summarise(now_ns);
+        self.beat(is_joining);
         self.judge(now_ns);
         // A system without timers ends.
         let _ = cx.wake_after(self.node.options.heartbeat, Self::tick);
     }
 
+    fn beat(&self, is_joining: bool) {
+        self.say(&Body::Heartbeat {
+            sent: self.sent,
+            is_joining,
+            summary: self.summary,
+        });
+    }
+
+    /// Reads the actors. With very many of them, not for each heartbeat.
+    fn summarise(&mut self, now_ns: u64) {
+        let system = &self.node.system;
+        let dead_letters = system.dead_letters();
+        self.summary.actors = system.actors_alive();
+        self.summary.dead_letters = dead_letters.iter().map(|it| it.count).sum();
+        self.summary.published = self.node.published_now();
+        if now_ns < self.next_read_ns {
+            return;
+        }
+        system.actor_stats_into(StatsDetail::Counters, &mut self.stats);
+        let handled = self.stats.iter().map(|it| it.handled).sum::<u64>();
+        self.summary.depth = self.stats.iter().map(|it| it.depth).sum();
+        // Actors that have terminated take their counts along: then the rate is too low once.
+        let recent = u128::from(handled.saturating_sub(self.handled)) * 1_000_000_000;
+        let span_ns = u128::from(now_ns.saturating_sub(self.read_ns).max(1));
+        if self.read_ns != 0 {
+            self.summary.handled_per_second = u64::try_from(recent / span_ns).unwrap_or(u64::MAX);
+        }
+        (self.read_ns, self.handled) = (now_ns, handled);
+        let cost_ns = clock::now_ns().saturating_sub(now_ns);
+        self.next_read_ns = now_ns + cost_ns.saturating_mul(READING_PART);
+    }
+
     /// This node was paused or cut off: others had no chance to be heard.
     fn doubt(&mut self, now_ns: u64) {
         self.doubtful_until_ns = now_ns + 2 * self.down_after_ns();
-        for member in self.node.table.0.lock().values_mut() {
+        for member in self.node.table.members.lock().values_mut() {
             member.heard_ns = now_ns;
         }
     }
 
     fn judge(&self, now_ns: u64) {
         let mut down = Vec::new();
-        self.node.table.0.lock().retain(|name, member| {
+        self.node.table.members.lock().retain(|name, member| {
             let silent_ns = now_ns.saturating_sub(member.heard_ns);
             let is_up = silent_ns <= self.down_after_ns() || *name == self.node.id.name;
             if !is_up {
-                let incarnation = member.incarnation;
-                let name = name.clone();
-                down.push((NodeId { name, incarnation }, silent_ns));
+                down.push((name.clone(), *member));
             }
             is_up
         });
-        for (node, silent_ns) in down {
-            self.tell_down(node, DownReason::NoHeartbeat, silent_ns);
+        for (name, member) in down {
+            let silent_ns = now_ns.saturating_sub(member.heard_ns);
+            let incarnation = member.incarnation;
+            let reason = DownReason::NoHeartbeat;
+            self.node.table.keep_down(&name, member, reason);
+            self.tell_down(NodeId { name, incarnation }, reason, silent_ns);
         }
     }
 
@@ -190,7 +331,13 @@ impl Members {
         self.node.announce(&Change::Node(change));
     }
 
-    fn heard(&mut self, from: NodeId, is_joining: bool, cx: &mut Context<Self>) {
+    fn heard(
+        &mut self,
+        from: NodeId,
+        is_joining: bool,
+        summary: NodeSummary,
+        cx: &mut Context<Self>,
+    ) {
         if from.name == self.node.id.name && from != self.node.id {
             self.meet_namesake(&from, is_joining, cx);
             return;
@@ -199,23 +346,32 @@ impl Members {
             return;
         }
         let now_ns = clock::now_ns();
+        let was_down = self.node.table.down.lock().remove(&from.name);
         let before = {
-            let mut members = self.node.table.0.lock();
-            let member = Member {
+            let mut members = self.node.table.members.lock();
+            let before = members
+                .get(&from.name)
+                .map(|it| (it.incarnation, it.heard_ns));
+            let member = members.entry(from.name.clone()).or_insert(Member {
                 incarnation: from.incarnation,
                 heard_ns: now_ns,
-            };
-            members.insert(from.name.clone(), member)
+                summary,
+                // They count on by the node's name.
+                counters: was_down.map_or_else(PeerCounters::default, |it| it.0.counters),
+            });
+            member.incarnation = from.incarnation;
+            (member.heard_ns, member.summary) = (now_ns, summary);
+            before
         };
         match before {
-            Some(before) if before.incarnation == from.incarnation => {}
+            Some((incarnation, _)) if incarnation == from.incarnation => {}
             before => {
-                if let Some(before) = before {
+                if let Some((incarnation, heard_ns)) = before {
                     let node = NodeId {
-                        incarnation: before.incarnation,
+                        incarnation,
                         ..from.clone()
                     };
-                    let silent_ns = now_ns.saturating_sub(before.heard_ns);
+                    let silent_ns = now_ns.saturating_sub(heard_ns);
                     self.tell_down(node, DownReason::Restarted, silent_ns);
                 }
                 tracing::info!("node {from} is up");
@@ -273,11 +429,8 @@ impl Members {
         }
         if let State::Joining(reply) = std::mem::replace(&mut self.state, State::Joined) {
             // From now on it is a member for itself and others.
-            self.heard(self.node.id.clone(), false, cx);
-            self.say(&Body::Heartbeat {
-                sent: self.sent,
-                is_joining: false,
-            });
+            self.heard(self.node.id.clone(), false, self.summary, cx);
+            self.beat(false);
             reply.reply(Ok(()));
         }
     }
@@ -331,16 +484,22 @@ impl Handler<Frame> for Members {
 
     fn handle(&mut self, frame: Frame, cx: &mut Context<Self>) {
         match frame.body {
-            Body::Heartbeat { is_joining, .. } => self.heard(frame.from, is_joining, cx),
+            Body::Heartbeat {
+                is_joining,
+                summary,
+                ..
+            } => self.heard(frame.from, is_joining, summary, cx),
             Body::Leave if frame.from != self.node.id => {
                 let removed = {
-                    let mut members = self.node.table.0.lock();
+                    let mut members = self.node.table.members.lock();
                     let is_it = |it: &Member| it.incarnation == frame.from.incarnation;
                     let is_there = members.get(&frame.from.name).is_some_and(is_it);
-                    is_there.then(|| members.remove(&frame.from.name))
+                    is_there.then(|| members.remove(&frame.from.name)).flatten()
                 };
-                if removed.is_some() {
-                    self.tell_down(frame.from, DownReason::Left, 0);
+                if let Some(member) = removed {
+                    let (name, reason) = (&frame.from.name, DownReason::Left);
+                    self.node.table.keep_down(name, member, reason);
+                    self.tell_down(frame.from, reason, 0);
                 }
             }
             Body::NameTaken => {

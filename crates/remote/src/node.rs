@@ -22,6 +22,7 @@ use crate::{
     error::NodeError,
     lease::{self, Lease, LeaseShared},
     members::{Join, Leave, Members, NodeChange, NodeInfo, Table},
+    metrics::Kept,
     nats::{NatsEngine, NatsOptions},
     proxy::{CONTROL_LANE, Control},
     remote_ref::{Proxies, Published},
@@ -170,6 +171,7 @@ pub(crate) struct NodeInner {
     pub(crate) table: Table,
     pub(crate) published: Mutex<BTreeMap<String, Published>>,
     pub(crate) proxies: Proxies,
+    pub(crate) kept: Kept,
     /// With the time that its leases hold.
     pub(crate) lease: Mutex<Option<NodeLease>>,
     routes: Mutex<BTreeMap<u64, Route>>,
@@ -259,7 +261,18 @@ impl NodeInner {
     pub(crate) fn send(&self, to: &NodeId, route: u64, from_route: u64, body: &Body) {
         let frame = wire::encode(&self.id, from_route, route, body);
         // A control frame that is not sent is sent again by its sender's timer.
-        let _ = self.publish(&self.inbox_of(to), frame);
+        let _ = self.publish_to(to, frame);
+    }
+
+    /// Sends a frame to a node's inbox.
+    pub(crate) fn publish_to(&self, to: &NodeId, frame: Vec<u8>) -> Result<(), EngineError> {
+        let bytes = frame.len() as u64;
+        self.publish(&self.inbox_of(to), frame)?;
+        self.table.count(to, |it| {
+            it.frames_sent += 1;
+            it.sent_bytes += bytes;
+        });
+        Ok(())
     }
 
     pub(crate) fn publish(&self, subject: &str, frame: Vec<u8>) -> Result<(), EngineError> {
@@ -273,6 +286,11 @@ impl NodeInner {
         match wire::decode(&incoming.payload) {
             Ok(frame) => {
                 self.counters.frames_received.add(1);
+                let bytes = incoming.payload.len() as u64;
+                self.table.count(&frame.from, |it| {
+                    it.frames_received += 1;
+                    it.received_bytes += bytes;
+                });
                 Some(frame)
             }
             Err(error) => {
@@ -384,6 +402,7 @@ impl Node {
             table: Table::default(),
             published: Mutex::default(),
             proxies: Mutex::default(),
+            kept: Kept::default(),
             lease: Mutex::default(),
             routes: Mutex::default(),
             listeners: Mutex::default(),

@@ -747,7 +747,7 @@ where
         };
         let mut frame = wire::encode(&self.node.id, self.id, session.proxy, &body);
         frame.extend_from_slice(&session.items);
-        match self.node.publish(&self.node.inbox_of(&session.peer), frame) {
+        match self.node.publish_to(&session.peer, frame) {
             Err(EngineError::Busy) => self.is_busy = true,
             // If it is not sent, the session's proxy finds a number missing, or its connection was lost, too.
             Ok(()) | Err(_) => {

@@ -175,6 +175,11 @@ impl ProxyShared {
         self.set(Status::Ended, "the reference has ended");
     }
 
+    pub(crate) fn credit(&self) -> u64 {
+        // Ordering: Relaxed, an estimate.
+        self.credit.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.status() == Status::Ended
     }
@@ -460,7 +465,7 @@ impl Proxy {
         };
         let mut frame = wire::encode(&self.node.id, self.id, session.port, &body);
         frame.extend_from_slice(&self.filling.items);
-        match self.node.publish(&self.node.inbox_of(&session.peer), frame) {
+        match self.node.publish_to(&session.peer, frame) {
             Ok(()) => {
                 self.filling.items.clear();
                 self.filling.count = 0;

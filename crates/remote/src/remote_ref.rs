@@ -5,7 +5,7 @@ use std::{
     future::{Future, IntoFuture},
     marker::PhantomData,
     pin::Pin,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -88,7 +88,21 @@ impl Published {
 
     /// What it has received and refused since it was published.
     pub fn counters(&self) -> PublishedCounters {
-        let shared = &self.shared;
+        PublishedCounters::of(&self.shared)
+    }
+
+    pub(crate) fn wait_ended(&self, deadline: Instant) -> bool {
+        (self.wait)(deadline)
+    }
+
+    /// Whether it still takes messages, or answers.
+    pub fn is_published(&self) -> bool {
+        self.control.is_alive()
+    }
+}
+
+impl PublishedCounters {
+    pub(crate) fn of(shared: &PortShared) -> Self {
         PublishedCounters {
             received: shared.received.get(),
             received_bytes: shared.received_bytes.get(),
@@ -102,14 +116,33 @@ impl Published {
             repeated: shared.repeated.get(),
         }
     }
+}
 
-    pub(crate) fn wait_ended(&self, deadline: Instant) -> bool {
-        (self.wait)(deadline)
+impl RemoteCounters {
+    pub(crate) fn of(proxy: &ActorRef<Proxy>, shared: &ProxyShared) -> Self {
+        let lanes = proxy.snapshot().lanes;
+        let shed = lanes.get(MESSAGE_LANE).map_or(&[][..], |it| &it.shed);
+        Self {
+            sent: shared.sent.get(),
+            sent_bytes: shared.sent_bytes.get(),
+            frames: shared.frames.get(),
+            replied: shared.replied.get(),
+            undelivered: shared.undelivered.get(),
+            shed: shed.iter().map(|it| it.count).sum(),
+            lost: shared.lost.get(),
+            sessions: shared.sessions.get(),
+        }
     }
 
-    /// Whether it still takes messages, or answers.
-    pub fn is_published(&self) -> bool {
-        self.control.is_alive()
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.frames += other.frames;
+        self.replied += other.replied;
+        self.undelivered += other.undelivered;
+        self.shed += other.shed;
+        self.lost += other.lost;
+        self.sessions += other.sessions;
     }
 }
 
@@ -264,7 +297,7 @@ impl Node {
         let spawn = SpawnOptions::new().lanes([LaneConfig::bounded(CONTROL_BOUND), options.lane]);
         let proxy = inner.system.spawn_once(spawn, proxy);
         let proxy = proxy.map_err(|error| NodeError::Option(error.to_string()))?;
-        inner.proxies.lock().push((proxy.clone(), shared.clone()));
+        inner.kept.add(inner, proxy.clone(), shared.clone());
         Ok(RemoteRef {
             node: inner.clone(),
             proxy,
@@ -386,16 +419,7 @@ impl<M: RemoteMessage> RemoteRef<M> {
 
     /// What it has sent and lost since it was made.
     pub fn counters(&self) -> RemoteCounters {
-        let shared = &self.shared;
-        RemoteCounters {
-            sent: shared.sent.get(),
-            sent_bytes: shared.sent_bytes.get(),
-            frames: shared.frames.get(),
-            replied: shared.replied.get(),
-            undelivered: shared.undelivered.get(),
-            lost: shared.lost.get(),
-            sessions: shared.sessions.get(),
-        }
+        RemoteCounters::of(&self.proxy, &self.shared)
     }
 
     /// Tells `watcher` when the remote actor terminates or cannot be reached any more, once. At once if it cannot be
@@ -416,8 +440,7 @@ impl<M: RemoteMessage> RemoteRef<M> {
 
     /// Messages that may be sent now: an estimate.
     pub fn credit(&self) -> u64 {
-        // Ordering: Relaxed, an estimate.
-        self.shared.credit.load(Ordering::Relaxed)
+        self.shared.credit()
     }
 
     /// Messages that wait for credit.
@@ -490,6 +513,8 @@ pub struct RemoteCounters {
     pub replied: u64,
     /// Messages that were accepted and never sent, without those that the lane has shed.
     pub undelivered: u64,
+    /// Messages that were accepted and that the lane has shed: by its policy, by their deadlines, or at the end.
+    pub shed: u64,
     /// Asks that were sent and have no answer.
     pub lost: u64,
     /// Sessions with the actor: one, and one more after each loss.

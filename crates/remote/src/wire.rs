@@ -13,7 +13,7 @@ use std::fmt;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Failure;
+use crate::{error::Failure, members::NodeSummary};
 
 /// The version of this format: nodes of another one are refused.
 pub(crate) const VERSION: u8 = 1;
@@ -143,7 +143,11 @@ pub(crate) enum Body {
     /// The session is over, or unknown.
     Closed { session: u64, why: Refusal },
     /// A node lives. `sent` counts its heartbeats.
-    Heartbeat { sent: u64, is_joining: bool },
+    Heartbeat {
+        sent: u64,
+        is_joining: bool,
+        summary: NodeSummary,
+    },
     /// A node leaves in order.
     Leave,
     /// The name of the sender of a heartbeat is taken by another node.

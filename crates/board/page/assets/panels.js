@@ -6,10 +6,11 @@ import { notShown } from "./format.js";
 import { Group } from "./groups.js";
 import { Io } from "./io.js";
 import { REDIS } from "./redis.js";
+import { REMOTE } from "./remote.js";
 import { SourcePanel } from "./source.js";
 import { STREAM } from "./streams.js";
 
-const KINDS = { stream: STREAM, redis: REDIS, cache: CACHE };
+const KINDS = { stream: STREAM, redis: REDIS, cache: CACHE, remote: REMOTE };
 const SOURCES_SHOWN_MAX = 64;
 
 export class Panels {

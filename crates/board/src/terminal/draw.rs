@@ -159,7 +159,7 @@ fn pane(screen: &Screen, area: Rect, buffer: &mut Buffer) {
         Pane::Workers => workers::draw(screen, area, buffer),
         Pane::Io => poller::draw(screen, area, buffer),
         Pane::Groups => groups::draw(screen, area, buffer),
-        Pane::Streams | Pane::Redis | Pane::Cache | Pane::Other => {
+        Pane::Streams | Pane::Redis | Pane::Cache | Pane::Nodes | Pane::Other => {
             sources::draw(screen, area, buffer);
         }
     }

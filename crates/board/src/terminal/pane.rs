@@ -11,11 +11,12 @@ pub(crate) enum Pane {
     Redis,
     Cache,
     Groups,
+    Nodes,
     Other,
 }
 
 impl Pane {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Actors,
         Self::Workers,
         Self::Streams,
@@ -23,6 +24,7 @@ impl Pane {
         Self::Redis,
         Self::Cache,
         Self::Groups,
+        Self::Nodes,
         Self::Other,
     ];
 
@@ -36,6 +38,7 @@ impl Pane {
             Self::Redis => ("Redis", "no Redis client was given to this board"),
             Self::Cache => ("Cache", "no cache was given to this board"),
             Self::Groups => ("Groups", "this system has no groups"),
+            Self::Nodes => ("Nodes", "no node was given to this board"),
             Self::Other => ("Other", "nothing else was given to this board"),
         }
     }
@@ -63,7 +66,8 @@ impl Pane {
             Self::Streams => kind == "stream",
             Self::Redis => kind == "redis",
             Self::Cache => kind == "cache",
-            Self::Other => !matches!(kind, "stream" | "redis" | "cache"),
+            Self::Nodes => kind == "remote",
+            Self::Other => !matches!(kind, "stream" | "redis" | "cache" | "remote"),
             Self::Actors | Self::Workers | Self::Io | Self::Groups => false,
         }
     }

@@ -136,7 +136,7 @@ impl Screen {
             KeyCode::End | KeyCode::Char('G') => self.step(i64::MAX),
             KeyCode::Tab => self.turn_to(self.pane.turned(1)),
             KeyCode::BackTab => self.turn_to(self.pane.turned(Pane::ALL.len() - 1)),
-            KeyCode::Char(digit @ '1'..='8') => {
+            KeyCode::Char(digit @ '1'..='9') => {
                 self.turn_to(Pane::ALL[digit as usize - '1' as usize]);
             }
             KeyCode::Enter => self.open(),

@@ -316,6 +316,11 @@ impl Node {
         let name = format!("{}/{}", shared.name, inner.id.name);
         let subject = host_subject(&inner, &shared.name, &inner.id);
         self.publish_at::<Routed, _>(&name, subject, &host, window.lane(host::MESSAGE_LANE))?;
+        let counted = Arc::downgrade(&shared);
+        inner.kept.add_directory(move || {
+            let shared = counted.upgrade()?;
+            Some((shared.name.clone(), shared.counters()))
+        });
         let directory = RemoteDirectory {
             shared,
             host: host.clone(),

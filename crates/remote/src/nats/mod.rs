@@ -390,6 +390,10 @@ impl Engine for NatsEngine {
         Ok(Subscription::new(guard))
     }
 
+    fn counters(&self) -> Option<NatsCounters> {
+        Some(Self::counters(self))
+    }
+
     /// On the engine's own thread, in a callback, it does not wait.
     fn close(&self, within: Duration) {
         let shared = &*self.shared;

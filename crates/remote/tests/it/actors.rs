@@ -21,10 +21,10 @@ use freeboard_remote::{
     RemoteExit, RemoteMessage, RemoteOptions, RemoteRef, RemoteTellError, RemoteTerminated,
     engine::Engine, simulated::SimulatedNats,
 };
-use freeboard_test_servers::{JetStream, LONG, eventually, if_installed, nats};
+use freeboard_test_servers::{JetStream, LONG, Server, eventually, if_installed, nats};
 use serde::{Deserialize, Serialize};
 
-const SEEDS: u64 = 20;
+pub(crate) const SEEDS: u64 = 20;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Add(pub(crate) u64);
@@ -96,6 +96,7 @@ impl Seen {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct Adder {
     seen: Seen,
     sum: u64,
@@ -205,7 +206,12 @@ impl Simulated {
         self.try_node(name, seed).expect("it joins")
     }
 
-    fn adder(&self, node: &Node, name: &str, options: PublishOptions) -> (Seen, ActorRef<Adder>) {
+    pub(crate) fn adder(
+        &self,
+        node: &Node,
+        name: &str,
+        options: PublishOptions,
+    ) -> (Seen, ActorRef<Adder>) {
         let seen = Seen::default();
         let adder = Adder {
             seen: seen.clone(),
@@ -217,17 +223,17 @@ impl Simulated {
         (seen, adder)
     }
 
-    fn until(&self, condition: impl FnMut() -> bool) {
+    pub(crate) fn until(&self, condition: impl FnMut() -> bool) {
         self.system.run_until(condition);
     }
 
-    fn connected<M: RemoteMessage>(&self, to: &RemoteRef<M>) {
+    pub(crate) fn connected<M: RemoteMessage>(&self, to: &RemoteRef<M>) {
         self.until(|| to.is_connected());
     }
 }
 
 /// Two nodes: `a` has an adder, `b` sends to it.
-fn two_nodes(seed: u64) -> (Simulated, Node, Node) {
+pub(crate) fn two_nodes(seed: u64) -> (Simulated, Node, Node) {
     let world = Simulated::new(seed);
     let a = world.node("a", seed * 2 + 1);
     let b = world.node("b", seed * 2 + 2);
@@ -641,6 +647,26 @@ fn nothing_waits_for_ever_when_connections_break_again_and_again() {
                 .wait()
                 .expect("a reply");
         }
+    }
+}
+
+/// Nodes `a` and `b` on a real server, each with a system of its own; `None` if it is not installed.
+pub(crate) fn real_nodes() -> Option<(Server, Node, Node)> {
+    let server = if_installed(nats(JetStream::Off, ""))?;
+    let join = |name: &str| {
+        let system = System::builder().workers(1).build().expect("valid");
+        let options = NodeOptions::new(format!("nats://{}", server.address()));
+        Node::join(&system, options.name(name)).expect("it joins")
+    };
+    let (a, b) = (join("a"), join("b"));
+    Some((server, a, b))
+}
+
+/// Ends nodes and their systems.
+pub(crate) fn end(nodes: &[Node]) {
+    for node in nodes {
+        node.leave(LONG);
+        node.system().shutdown(LONG);
     }
 }
 

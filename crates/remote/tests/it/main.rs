@@ -3,3 +3,4 @@
 mod actors;
 mod directory;
 mod engine;
+mod observe;

@@ -12,7 +12,7 @@ use crate::terminal::screen::Screen;
 const TEXT: &[&str] = &[
     "up down j k         move             PgUp PgDn g G  move far",
     "Enter               open             Esc            back",
-    "Tab, 1 to 8         panes            s              next system",
+    "Tab, 1 to 9         panes            s              next system",
     "< > left right      sort column      r              reverse the order",
     "/                   filter actors    space          pause, and go on",
     "q, Ctrl-C           quit             ?              this",

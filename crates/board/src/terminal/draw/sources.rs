@@ -91,6 +91,19 @@ const CACHE: &[Measure] = &[
     ("INVALID", "invalidations_total", Form::Rate),
 ];
 
+const REMOTE: &[Measure] = &[
+    ("NODES", "peer_up", Form::Share),
+    ("SENT", "sent_total", Form::Rate),
+    ("RECEIVED", "received_total", Form::Rate),
+    ("WAITING", "waiting", Form::Sum),
+    ("CREDIT", "credit", Form::Sum),
+    ("SHED", "shed_total", Form::Sum),
+    ("UNSENT", "undelivered_total", Form::Sum),
+    ("LOST", "lost_total", Form::Sum),
+    ("BYTES", "peer_sent_bytes_total", Form::ByteRate),
+    ("GARBAGE", "garbage_total", Form::Sum),
+];
+
 /// Draws the table of sources, or the opened source.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     if screen.opened.is_none() {
@@ -148,6 +161,7 @@ fn draw_sources(screen: &Screen, area: Rect, buffer: &mut Buffer) {
         Pane::Streams => STREAM,
         Pane::Redis => REDIS,
         Pane::Cache => CACHE,
+        Pane::Nodes => REMOTE,
         _ => &[],
     };
     let span = screen.history.span();
