@@ -44,4 +44,6 @@ pub use remote_ref::{
     Published, PublishedCounters, RemoteAsk, RemoteAskFuture, RemoteCounters, RemoteOptions,
     RemoteRef,
 };
+#[cfg(feature = "spans")]
+pub use trace::{TraceContext, TraceLayer};
 pub use wire::NodeId;

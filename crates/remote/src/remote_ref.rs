@@ -25,6 +25,7 @@ use crate::{
     proxy::{
         CONTROL_LANE, Control, MESSAGE_LANE, Outgoing, Proxy, ProxyShared, RemoteTerminated, Status,
     },
+    trace,
     wire::NodeId,
 };
 
@@ -486,7 +487,7 @@ impl<M: RemoteMessage> RemoteRef<M> {
             key: msg.coalesce_key(),
             request,
             attempts,
-            trace: None,
+            trace: trace::current(),
         };
         Ok((msg, outgoing))
     }

@@ -4,3 +4,4 @@ mod actors;
 mod directory;
 mod engine;
 mod observe;
+mod trace;
