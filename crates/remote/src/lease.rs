@@ -124,6 +124,7 @@ impl LeaseShared {
 /// The right of one activation to write: its epoch, while the lease that it was claimed with is valid.
 #[derive(Debug, Clone)]
 pub struct Fence {
+    pub(crate) partition: u32,
     pub(crate) epoch: Epoch,
     pub(crate) number: u64,
     pub(crate) lease: Arc<LeaseShared>,
@@ -134,6 +135,11 @@ impl Fence {
     /// it, and the target refuses older ones.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// The partition of the key, from 0: all keys of a partition have the same epoch, so they can share a stream.
+    pub fn partition(&self) -> u32 {
+        self.partition
     }
 
     /// Whether the node's lease is valid now. It may end right after the call, for example because the process is paused: a

@@ -315,19 +315,17 @@ impl NodeInner {
             None => {
                 self.counters.unrouted.add(1);
                 // The sender learns that nobody is there.
-                let session = match frame.body {
+                let body = match frame.body {
                     Body::Data { session, .. }
                     | Body::Want { session, .. }
-                    | Body::Probe { session, .. } => session,
+                    | Body::Probe { session, .. } => Body::Closed {
+                        session,
+                        why: wire::Refusal::Unknown,
+                    },
+                    Body::Grant { session, .. } => Body::Close { session },
                     _ => return,
                 };
-                let why = wire::Refusal::Unknown;
-                self.send(
-                    &frame.from,
-                    frame.from_route,
-                    0,
-                    &Body::Closed { session, why },
-                );
+                self.send(&frame.from, frame.from_route, 0, &body);
             }
         }
     }

@@ -292,13 +292,15 @@ where
     /// Credit has come back, or a session was closed: those who wait get it.
     fn refill(&mut self, cx: &mut Context<Self>) {
         self.collect();
-        let waiting: Vec<_> = self
+        let mut waiting: Vec<_> = self
             .sessions
             .values()
             .filter(|it| it.wants.is_some() || it.outstanding().messages == 0)
-            .map(|it| it.id)
+            .map(|it| (it.wants.is_none(), it.id))
             .collect();
-        for id in &waiting {
+        // Those with messages first: what is taken back from an idle session must not return to it.
+        waiting.sort_unstable();
+        for (_, id) in &waiting {
             self.grant(*id);
         }
         let is_short = |it: &Session| it.wants.is_some() || it.outstanding().messages == 0;
@@ -324,26 +326,30 @@ where
         self.is_reclaiming = false;
         self.collect();
         if self.sessions.values().any(|it| it.wants.is_some()) {
-            let now_ns = clock::now_ns();
-            let share = self.share();
-            let idle_ns = RECLAIM_TIME.as_nanos() as u64;
-            let candidates: Vec<_> = self
-                .sessions
-                .values()
-                .filter(|it| it.wants.is_none() && it.reclaiming.is_none())
-                .filter(|it| {
-                    let has = it.outstanding();
-                    let is_idle = now_ns.saturating_sub(it.used_ns) >= idle_ns;
-                    has.messages > 0 && (is_idle || has.messages > share.messages)
-                })
-                .map(|it| it.id)
-                .collect();
-            for id in candidates {
-                self.take_back(id);
-            }
-            self.ask_back_again();
+            self.take_idle_back();
         }
         self.refill(cx);
+    }
+
+    fn take_idle_back(&mut self) {
+        let now_ns = clock::now_ns();
+        let share = self.share();
+        let idle_ns = RECLAIM_TIME.as_nanos() as u64;
+        let candidates: Vec<_> = self
+            .sessions
+            .values()
+            .filter(|it| it.wants.is_none() && it.reclaiming.is_none())
+            .filter(|it| {
+                let has = it.outstanding();
+                let is_idle = now_ns.saturating_sub(it.used_ns) >= idle_ns;
+                has.messages > 0 && (is_idle || has.messages > share.messages)
+            })
+            .map(|it| it.id)
+            .collect();
+        for id in candidates {
+            self.take_back(id);
+        }
+        self.ask_back_again();
     }
 
     /// A request to give back, or its answer, may have been lost.
@@ -354,6 +360,15 @@ where
             return;
         }
         self.asked_back_ns = now_ns;
+        // A session may have opened behind the end of its node.
+        let is_up = |it: &Session| it.reclaiming.is_none() || self.node.table.is_up(&it.peer);
+        let gone = self.sessions.values().filter(|it| !is_up(it));
+        let gone: Vec<_> = gone.map(|it| it.id).collect();
+        for id in gone {
+            if let Some(session) = self.sessions.remove(&id) {
+                self.spare.add(session.outstanding());
+            }
+        }
         for session in self.sessions.values() {
             if let Some(reclaim) = session.reclaiming {
                 self.ask_back(session.id, reclaim);
@@ -416,6 +431,10 @@ where
             None
         };
         if let Some(why) = refusal {
+            if why == Refusal::Sessions {
+                // Those whose proxy has ended unheard are found.
+                self.take_idle_back();
+            }
             self.shared.refused.add(1);
             let body = Body::Refused { why };
             self.node.send(&frame.from, *proxy, self.id, &body);
@@ -933,6 +952,9 @@ where
                     .map(|it| it.id)
                     .collect();
                 for id in gone {
+                    // A node that was paused hears it when it wakes.
+                    let why = Refusal::Unknown;
+                    self.say(&self.sessions[&id], &Body::Closed { session: id, why });
                     self.close(id, cx);
                 }
                 self.end_if_drained(cx);

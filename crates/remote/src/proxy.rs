@@ -410,6 +410,8 @@ impl Proxy {
                 let (session, bytes) = (session.id, len);
                 self.flush(cx);
                 self.say(&Body::Want { session, bytes });
+                // It may be lost.
+                self.probe_later(cx);
             }
             return Err((msg, reply));
         }
@@ -615,6 +617,14 @@ impl Proxy {
             Body::Refused { why } if self.session.is_none() => {
                 self.give_up(Status::Refused, &why.to_string(), cx);
                 self.retry_later(cx);
+            }
+            // Of an earlier session, whose end did not reach the port: it would keep the credit for ever.
+            Body::Grant { session, .. }
+                if self.session.as_ref().is_none_or(|it| it.id != session) =>
+            {
+                let body = Body::Close { session };
+                self.node
+                    .send(&frame.from, frame.from_route, self.id, &body);
             }
             body => self.session_frame(body, &frame.items, cx),
         }
@@ -850,6 +860,10 @@ impl Handler<Control> for Proxy {
             Control::Change(Change::Node(NodeChange::Down { node, .. })) => {
                 if self.session.as_ref().is_some_and(|it| it.peer == node) {
                     let why = format!("node {node} is down");
+                    // If it is only paused, it has its credit back when it wakes.
+                    if let Some(session) = self.session.as_ref().map(|it| it.id) {
+                        self.say(&Body::Close { session });
+                    }
                     self.end_session(RemoteExit::NodeDown, &why, cx);
                 }
             }

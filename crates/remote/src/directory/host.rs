@@ -104,6 +104,7 @@ pub(crate) struct Host<K: RemoteKey, A: Actor> {
     is_leaving: Option<Deferred<()>>,
     has_left: bool,
     has_timer: bool,
+    sends_only: bool,
 }
 
 type Stored<K, A> = Arc<dyn StoreOf<K, A>>;
@@ -215,6 +216,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             partitions: (0..options.partitions).map(|_| partition()).collect(),
             accepts: options.accepts,
             name: options.name,
+            sends_only: options.sends_only,
             hosts: BTreeMap::new(),
             peers: BTreeMap::new(),
             _watch: None,
@@ -269,7 +271,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 Err(error) => self.shared.set_trouble(Some(error.to_string())),
             }
         }
-        if !self.is_announced && self.is_leaving.is_none() {
+        if !self.is_announced && self.keeps_keys() {
             let done: Done<Option<Entry>> = Self::done(cx, Control::AnnounceFound);
             let key = self.host_key();
             self.node.engine.get(&self.plan.names, &key, done);
@@ -334,11 +336,15 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
     }
 
-    /// The nodes that take part and live, this one among them.
+    fn keeps_keys(&self) -> bool {
+        !self.sends_only && self.is_leaving.is_none() && !self.has_left
+    }
+
+    /// The nodes that keep keys and live, this one among them.
     fn live_hosts(&self) -> BTreeSet<&str> {
         let live = self.hosts.values().filter(|id| self.node.table.is_up(id));
         let mut names: BTreeSet<_> = live.map(|id| id.name.as_str()).collect();
-        if self.is_leaving.is_none() && !self.has_left {
+        if self.keeps_keys() {
             names.insert(&self.node.id.name);
         }
         names
@@ -383,6 +389,9 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 self.forward(&node, routed, reply, cx);
             }
             Some(_) => self.refuse(reply, Failure::Stale("too many nodes".to_owned())),
+            None if self.sends_only && routed.hops > 0 => {
+                self.refuse(reply, Failure::Stale("the node keeps no keys".to_owned()));
+            }
             None if self.has_left || self.is_leaving.is_some() => {
                 let why = "the node leaves, and no other takes part".to_owned();
                 self.refuse(reply, Failure::Down(why));
@@ -490,6 +499,13 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
 
     /// Takes the next step of a claim.
     fn claim(&mut self, index: u32, cx: &mut Context<Self>) {
+        if self.sends_only {
+            // Another node may have come.
+            if !self.live_hosts().is_empty() {
+                self.give_up_claim(index, cx);
+            }
+            return;
+        }
         let Some(own) = self.own_lease() else {
             return;
         };
@@ -575,7 +591,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
 
     /// This node keeps the partition, if its lease is still the one of the claim.
     fn kept(&mut self, index: u32, revision: u64, own: LeaseId, cx: &mut Context<Self>) {
-        let fence = Owned::<K, A>::fence_of(&self.lease, own.number, revision);
+        let fence = Owned::<K, A>::fence_of(index, &self.lease, own.number, revision);
         let partition = &mut self.partitions[index as usize];
         partition.entry = Some((revision, own));
         let Place::Claiming(waiting) = mem::replace(&mut partition.place, Place::Free) else {
@@ -825,7 +841,8 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     /// What is to be done again some time later.
     fn tick(&mut self, cx: &mut Context<Self>) {
         self.has_timer = false;
-        if !self.is_announced && self.lease.claims_with().is_some() {
+        let is_due = !self.is_announced && self.keeps_keys() || !self.is_watching;
+        if is_due && self.lease.claims_with().is_some() {
             self.begin(cx);
         }
         self.expire();
@@ -844,7 +861,8 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             .partitions
             .iter()
             .any(|it| !matches!(it.place, Place::Free | Place::Kept(_)));
-        if is_busy || !self.is_announced || self.is_leaving.is_some() {
+        let is_unknown = !self.is_announced && self.keeps_keys();
+        if is_busy || is_unknown || self.is_leaving.is_some() {
             self.later(cx);
         }
     }

@@ -106,6 +106,7 @@ pub struct RemoteDirectoryOptions<K: RemoteKey, A: Actor> {
     pub(crate) mailbox: LaneConfig,
     pub(crate) waiting: LaneConfig,
     pub(crate) window: (u64, u64),
+    pub(crate) sends_only: bool,
     pub(crate) accepts: Accepts<K, A>,
 }
 
@@ -128,6 +129,7 @@ impl<K: RemoteKey, A: Actor> RemoteDirectoryOptions<K, A> {
             mailbox: LaneConfig::bounded(1_024),
             waiting: LaneConfig::bounded(1_024),
             window: (4_096, 16 * 1_024 * 1_024),
+            sends_only: false,
             accepts: Accepts::default(),
         }
     }
@@ -152,6 +154,13 @@ impl<K: RemoteKey, A: Actor> RemoteDirectoryOptions<K, A> {
     /// on without NATS, less a tenth. All directories of a prefix use the same.
     pub fn lease(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
+        self
+    }
+
+    /// This node keeps no keys: it only sends, as the front of a service does. While no other node takes part, messages
+    /// wait, up to a bound and for two leases.
+    pub fn sends_only(mut self) -> Self {
+        self.sends_only = true;
         self
     }
 

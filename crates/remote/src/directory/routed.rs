@@ -239,8 +239,14 @@ impl<K: RemoteKey, A: Actor> Shared<K, A> {
 }
 
 impl<K: RemoteKey, A: Actor> Owned<K, A> {
-    pub(crate) fn fence_of(lease: &Arc<LeaseShared>, number: u64, revision: u64) -> Fence {
+    pub(crate) fn fence_of(
+        partition: u32,
+        lease: &Arc<LeaseShared>,
+        number: u64,
+        revision: u64,
+    ) -> Fence {
         Fence {
+            partition,
             epoch: lease.epoch(revision),
             number,
             lease: lease.clone(),

@@ -112,12 +112,19 @@ impl RemoteStore<u64, Account> for Accounts {
 
 type Bank = RemoteDirectory<u64, Account>;
 
-fn bank(node: &Node, ledger: &Ledger) -> Bank {
-    let options = RemoteDirectoryOptions::new("bank")
+fn options() -> RemoteDirectoryOptions<u64, Account> {
+    RemoteDirectoryOptions::new("bank")
         .partitions(16)
         .lease(LEASE)
         .idle_after(Duration::from_secs(30))
-        .accept::<Deposit>();
+        .accept::<Deposit>()
+}
+
+fn bank(node: &Node, ledger: &Ledger) -> Bank {
+    bank_with(options(), node, ledger)
+}
+
+fn bank_with(options: RemoteDirectoryOptions<u64, Account>, node: &Node, ledger: &Ledger) -> Bank {
     let store = Accounts {
         node: node.id().name.clone(),
         ledger: ledger.clone(),
@@ -245,6 +252,31 @@ fn partitions_move_when_nodes_come_and_leave_and_nothing_is_lost() {
             let (sum, node) = cluster.deposit(0, key).expect("a reply");
             assert_eq!((sum, node.as_str()), (4, "node-1"), "seed {seed}");
         }
+    }
+}
+
+#[test]
+fn a_node_that_only_sends_keeps_nothing_and_its_messages_wait_for_one_that_keeps() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 0);
+        let node = cluster.world.node("front", seed);
+        let front = bank_with(options().sends_only(), &node, &cluster.ledger);
+        front.tell(&7, Deposit(1)).expect("it waits");
+        cluster.world.system.advance(Duration::from_secs(1));
+        cluster.nodes.push((node, front));
+        cluster.add(seed);
+        let sum = || cluster.ledger.sum();
+        cluster.world.system.run_until(|| sum() == 1);
+        for key in 0..40 {
+            let (_, keeper) = cluster.deposit_again(0, key);
+            assert_eq!(keeper, "node-1", "seed {seed}");
+        }
+        cluster.add(seed);
+        cluster.world.system.advance(Duration::from_secs(5));
+        assert!(cluster.nodes[0].1.partitions().is_empty(), "seed {seed}");
+        assert_eq!(cluster.keepers().len(), 16, "seed {seed}");
+        let keepers: BTreeSet<_> = (0..40).map(|key| cluster.deposit_again(0, key).1).collect();
+        assert_eq!(keepers.len(), 2, "seed {seed}: {keepers:?}");
     }
 }
 
