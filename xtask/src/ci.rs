@@ -30,8 +30,10 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
     const FEATURES: &str = "freeboard/full,freeboard/sim,freeboard-lab/archive,freeboard-lab/nats,freeboard-lab/real-backends,freeboard-lab/sim";
     let format = Cargo::new(["fmt", "--all", "--check"]);
     cargo_step(steps, root, "format", format)?;
-    let format = Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]);
-    cargo_step(steps, root, "format of the peers", format)?;
+    for manifest in ["peers/rust/Cargo.toml", "peers/remote/Cargo.toml"] {
+        let format = Cargo::new(["fmt", "--manifest-path", manifest, "--check"]);
+        cargo_step(steps, root, "format of the peers", format)?;
+    }
     let lints = Cargo::new(["clippy", "--workspace", "--all-targets"]).with_arguments([
         "--features",
         FEATURES,

@@ -131,7 +131,7 @@ pub(crate) const NATS: Component = Component::new(
     "NATS",
     &["nats-server"],
     &["nats-server"],
-    "the tests of crates/remote and `freeboard logd`",
+    "the tests of crates/remote and `freeboard logd`, and `cargo xtask peers remote`",
 )
 .with_service("nats-server");
 

@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for component in suite.components {
         component.require()?;
     }
-    let programs = Programs::build(&root, &hosts, suite.needs_lab)?;
+    let programs = Programs::build(&root, &hosts, suite.harness)?;
     let results = plan.measure(&programs);
     let text = table::render(suite, &plan.peers, &results, &plan.description, &machine);
     println!("\n{text}");

@@ -40,6 +40,11 @@ impl Beam {
         Ok(Self { modules })
     }
 
+    /// The folder of the compiled modules.
+    pub(crate) fn modules(&self) -> &Path {
+        &self.modules
+    }
+
     pub(crate) fn command(&self, work: &str, scale: f64) -> Command {
         let mut command = Command::new("erl");
         command

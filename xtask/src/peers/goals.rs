@@ -155,6 +155,12 @@ const GOALS: &[(&str, Goal)] = &[
     ("overload, Unix stream, lost", Goal::AtMost(0.0)),
     ("overload, Unix, lost", Goal::AtMost(0.0)),
     ("overload, HTTP, lost", Goal::AtMost(0.0)),
+    ("asks, 1 outstanding", NEAR_ASYNC_NATS),
+    ("asks, 64 outstanding", NEAR_ASYNC_NATS),
+    ("tells of 64 B", Goal::AtLeast(1e6)),
+    ("tells, lost", Goal::AtMost(0.0)),
+    ("overload, lost without a word", Goal::AtMost(0.0)),
+    ("overload, memory grown", Goal::AtMost(REMOTE_MIB_MAX)),
     ("10 k, 10/s, throughput", Goal::AtLeast(0.99)),
     ("10 k, 10/s, watcher's CPU", Goal::AtMost(1.0)),
     ("10 k, 1/s, throughput", Goal::AtLeast(0.99)),
@@ -164,6 +170,13 @@ const GOALS: &[(&str, Goal)] = &[
 /// Memory of commands that wait for a stalled server: 4 connections have 10,000 of credit each.
 const STALLED_MIB_MAX: f64 = 64.0;
 
+/// Memory of messages for a slow receiver: 8,192 of 1 KiB may wait on each side, in buffers of twice their size.
+const REMOTE_MIB_MAX: f64 = 32.0;
+
+const NEAR_ASYNC_NATS: Goal = Goal::TimesPeer {
+    peer: "async-nats",
+    factor: 0.8,
+};
 const TWICE_RSYSLOG: Goal = Goal::TimesPeer {
     peer: "rsyslog",
     factor: 2.0,

@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Server,
     /// A TCP proxy.
     Proxy,
+    /// Messages between processes, without actors.
+    Messaging,
     /// A client of Redis for Rust.
     RedisClient,
     /// A load generator.
@@ -117,6 +119,12 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("axum-untuned", Kind::Server, Host::Rust),
     Peer::new("axum-freeboard", Kind::Server, Host::Rust),
     Peer::new("rsyslog", Kind::Server, Host::Program(&component::RSYSLOG)),
+    Peer::new(
+        "async-nats",
+        Kind::Messaging,
+        Host::Program(&component::NATS),
+    ),
+    Peer::new("tonic", Kind::Messaging, Host::Rust),
     Peer::new(
         "syslog-ng",
         Kind::Server,

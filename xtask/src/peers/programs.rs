@@ -13,12 +13,14 @@ use super::beam::Beam;
 use super::go::Go;
 use super::jvm::Jvm;
 use super::peer::{Host, Peer};
+use super::suite::Harness;
 
 /// The lines that are quoted of a failed build.
 const REASON_LINES_MAX: usize = 3;
 
 /// The built programs, or the reasons why they cannot run here.
 pub(crate) struct Programs {
+    harness: Harness,
     rust: PathBuf,
     /// The program `freeboard`, if the suite needs it.
     lab: Option<PathBuf>,
@@ -31,27 +33,29 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Builds the programs of `hosts`. Where one but Rust is missing, the other peers still run.
-    pub(crate) fn build(root: &Path, hosts: &[Host], needs_lab: bool) -> Result<Self> {
-        let target = root.join("peers/rust/target");
+    pub(crate) fn build(root: &Path, hosts: &[Host], harness: Harness) -> Result<Self> {
+        let (folder, program) = match harness {
+            Harness::Peers | Harness::PeersAndLab => ("peers/rust", "peers"),
+            Harness::Remote => ("peers/remote", "peers-remote"),
+        };
+        let target = format!("{folder}/target");
         let by_go = [Host::Go, Host::GoServer];
         let is_by_rust = |host: &Host| !matches!(host, Host::Beam | Host::Go | Host::Jvm);
-        if hosts.iter().any(is_by_rust) {
-            Cargo::new([
-                "build",
-                "--release",
-                "--manifest-path",
-                "peers/rust/Cargo.toml",
-            ])
-            .with_arguments(["--target-dir", "peers/rust/target"])
-            .run(root)
-            .context("the peers in Rust cannot be built")?;
+        if harness == Harness::Remote || hosts.iter().any(is_by_rust) {
+            let manifest = format!("{folder}/Cargo.toml");
+            Cargo::new(["build", "--release", "--manifest-path", &manifest])
+                .with_arguments(["--target-dir", &target])
+                .run(root)
+                .context("the peers in Rust cannot be built")?;
         }
         let provided = hosts.iter().filter_map(|host| match host {
             Host::Program(component) => Some((*component, told(component.require()))),
             _ => None,
         });
+        let needs_lab = harness == Harness::PeersAndLab;
         Ok(Self {
-            rust: target.join("release/peers"),
+            harness,
+            rust: root.join(target).join("release").join(program),
             lab: needs_lab.then(|| build_lab(root)).transpose()?,
             provided: provided.collect(),
             beam: if_wanted(hosts, &[Host::Beam], || Beam::build(root)),
@@ -69,6 +73,12 @@ impl Programs {
                 let (_, provided) = provided.expect("it was provided with the others");
                 provided.as_ref()?;
                 self.rust_command(peer, work, scale)
+            }
+            Host::Beam if self.harness == Harness::Remote => {
+                let modules = self.beam.as_ref()?.modules();
+                let mut command = self.rust_command(peer, work, scale);
+                command.arg("--modules").arg(modules);
+                command
             }
             Host::Beam => self.beam.as_ref()?.command(work, scale),
             Host::Go => self.go.as_ref()?.command(work, scale),

@@ -20,8 +20,19 @@ pub(crate) struct Suite {
     pub(crate) figures: &'static [Figure],
     /// Programs that every peer needs.
     pub(crate) components: &'static [&'static Component],
-    /// Whether the program `freeboard` makes its load.
-    pub(crate) needs_lab: bool,
+    /// What runs its peers.
+    pub(crate) harness: Harness,
+}
+
+/// The programs that run the peers, but those of other languages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Harness {
+    /// That of `peers/rust`.
+    Peers,
+    /// The same, and the program `freeboard` makes the load.
+    PeersAndLab,
+    /// That of `peers/remote`, which also runs the BEAM.
+    Remote,
 }
 
 impl Suite {
@@ -34,7 +45,7 @@ impl Suite {
 /// All suites.
 pub(crate) const SUITES: &[&Suite] = &[
     &MESSAGING, &FLOOD, &BALANCE, &RING, &BLOCKING, &STREAMS, &HTTP, &READINESS, &PROXY, &REDIS,
-    &FETCH, &BOARD, &GOODPUT, &LOGD, &KVS,
+    &FETCH, &BOARD, &GOODPUT, &LOGD, &KVS, &REMOTE,
 ];
 
 /// The peers of which the best is compared with ours.
@@ -105,7 +116,7 @@ pub(crate) const MESSAGING: Suite = Suite {
         Figure::fill("backlog 8 M, fill", "backlog_8m"),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// The flood of a log server.
@@ -129,7 +140,7 @@ pub(crate) const FLOOD: Suite = Suite {
         Figure::deep_over_shallow("direct, buffered, deep / shallow", "flood_direct_buffered"),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// Long native calls against a fair scheduler.
@@ -157,7 +168,7 @@ pub(crate) const BALANCE: Suite = Suite {
         Figure::seconds("spread, makespan", "balance_spread"),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// One producer, a ring of 1,024, one consumer.
@@ -189,7 +200,7 @@ pub(crate) const RING: Suite = Suite {
         Figure::processor("busy spin, CPU", "ring_busyspin"),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// One actor of a hundred blocks its worker; the figures are those of the others' messages, and of
@@ -231,7 +242,7 @@ pub(crate) const BLOCKING: Suite = Suite {
         ),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// Records to disk, the same bytes equally durable. Fresh files have reserved extents that were
@@ -269,7 +280,7 @@ pub(crate) const STREAMS: Suite = Suite {
         Figure::p99("commits of 256, p99", "stream_commit_256"),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// A page of twelve bytes: ab with a connection for each request, wrk with kept ones, 60 at once.
@@ -290,7 +301,7 @@ pub(crate) const HTTP: Suite = Suite {
         Figure::p99("wrk, p99", "http_kept"),
     ],
     components: &[&component::AB, &component::WRK],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// All workers compute, and messages come over the network; the figures are those from a message's
@@ -321,7 +332,7 @@ pub(crate) const READINESS: Suite = Suite {
         Figure::slices("8 tasks a worker, computed", "readiness_8"),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// A TCP proxy, 60 kept connections, before an echo server and before MariaDB. Clients and backend share
@@ -343,7 +354,7 @@ pub(crate) const PROXY: Suite = Suite {
         Figure::p99("MariaDB, p99", "proxy_mysql"),
     ],
     components: &[&component::MARIADB],
-    needs_lab: true,
+    harness: Harness::PeersAndLab,
 };
 
 /// Clients of Redis: 4 connections, keys of 16 bytes, values of 32. Stalled, the server neither reads nor
@@ -415,7 +426,7 @@ pub(crate) const REDIS: Suite = Suite {
         Figure::lower("stalled, memory grown", "redis_stalled", "MiB", "grown_mib"),
     ],
     components: &[&component::REDIS],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// Notifications in, keys and devices looked up, replies out: at 20,000/s with everything in the process,
@@ -448,7 +459,7 @@ pub(crate) const FETCH: Suite = Suite {
         ),
     ],
     components: &[&component::RABBITMQ, &component::REDIS, &component::MARIADB],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// Actors that pass messages on at random, so that both workers are always busy, watched 10 times a second or
@@ -484,7 +495,7 @@ pub(crate) const BOARD: Suite = Suite {
         watcher("100 k, 1/s, watcher's CPU", "board_100k_1hz"),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// A service of one core, 200 us of processor time a request, deadlines of 50 ms, at a multiple of the capacity that
@@ -537,7 +548,7 @@ pub(crate) const GOODPUT: Suite = Suite {
         Figure::lower("10 x, memory", "goodput_10", "MB", "rss_peak_mb"),
     ],
     components: &[],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
 
 /// Log servers that write each line to the disk. Cached: written without a sync; durable: a sync for a group of lines.
@@ -625,7 +636,7 @@ pub(crate) const LOGD: Suite = Suite {
         ),
     ],
     components: &[&component::SYSLOG_NG],
-    needs_lab: true,
+    harness: Harness::PeersAndLab,
 };
 
 /// Durable stores: a SET is answered after its sync.
@@ -655,8 +666,96 @@ pub(crate) const KVS: Suite = Suite {
         Figure::p99("GET, 256 clients, p99", "kvs_get_256"),
     ],
     components: &[&component::REDIS, &component::REDIS_BENCHMARK],
-    needs_lab: false,
+    harness: Harness::Peers,
 };
+
+/// Messages between two processes.
+pub(crate) const REMOTE: Suite = Suite {
+    name: "remote",
+    about: "Asks and tells between two processes, and a receiver that is ten times too slow",
+    peers: &[
+        "freeboard",
+        "async-nats",
+        "kameo",
+        "ractor",
+        "beam",
+        "tonic",
+    ],
+    rivals: Rivals {
+        title: "best peer",
+        kinds: &[Kind::ActorCrate, Kind::ActorRuntime, Kind::Messaging],
+    },
+    figures: &[
+        asks_per_second("asks, 1 outstanding", "remote_ask_1"),
+        asks_per_second("asks, 64 outstanding", "remote_ask_64"),
+        Figure::rate("tells of 64 B", "remote_tell"),
+        Figure::p50("asks, 1 outstanding, p50", "remote_ask_1"),
+        Figure::p50("asks, 64 outstanding, p50", "remote_ask_64"),
+        Figure::p99("asks, 1 outstanding, p99", "remote_ask_1"),
+        Figure::p99("asks, 64 outstanding, p99", "remote_ask_64"),
+        message_processor("asks, 1 outstanding, CPU", "remote_ask_1", "cpu_us"),
+        message_processor("asks, 64 outstanding, CPU", "remote_ask_64", "cpu_us"),
+        message_processor("tells, sender's CPU", "remote_tell", "sender_cpu_us"),
+        message_processor("tells, receiver's CPU", "remote_tell", "receiver_cpu_us"),
+        message_processor("tells, server's CPU", "remote_tell", "server_cpu_us"),
+        messages("tells, lost", "remote_tell", "lost"),
+        overload_memory("tells, memory grown", "remote_tell", "grown_mib"),
+        Figure::higher(
+            "overload, offered",
+            "remote_overload",
+            "msgs/s",
+            "offered_per_s",
+        ),
+        Figure::higher(
+            "overload, handled",
+            "remote_overload",
+            "msgs/s",
+            "handled_per_s",
+        ),
+        messages(
+            "overload, refused at the sender",
+            "remote_overload",
+            "refused",
+        ),
+        messages("overload, lost without a word", "remote_overload", "lost"),
+        overload_memory("overload, memory grown", "remote_overload", "grown_mib"),
+        overload_memory(
+            "overload, sender's memory",
+            "remote_overload",
+            "sender_peak_mib",
+        ),
+        overload_memory(
+            "overload, receiver's memory",
+            "remote_overload",
+            "receiver_peak_mib",
+        ),
+        overload_memory(
+            "overload, server's memory",
+            "remote_overload",
+            "server_peak_mib",
+        ),
+        message_processor("overload, sender's CPU", "remote_overload", "sender_cpu_us"),
+    ],
+    components: &[&component::NATS],
+    harness: Harness::Remote,
+};
+
+const fn asks_per_second(label: &'static str, work: &'static str) -> Figure {
+    Figure::higher(label, work, "asks/s", "qps")
+}
+
+/// Processor time of a message or an ask.
+const fn message_processor(label: &'static str, work: &'static str, field: &'static str) -> Figure {
+    Figure::lower(label, work, "us/msg", field)
+}
+
+const fn messages(label: &'static str, work: &'static str, field: &'static str) -> Figure {
+    Figure::lower(label, work, "messages", field)
+}
+
+const fn overload_memory(label: &'static str, work: &'static str, field: &'static str) -> Figure {
+    Figure::lower(label, work, "MiB", field)
+}
 
 const fn lines_per_second(label: &'static str, work: &'static str) -> Figure {
     Figure::higher(label, work, "lines/s", "qps")
