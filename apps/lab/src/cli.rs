@@ -2,6 +2,8 @@
 
 use clap::{Parser, Subcommand};
 
+#[cfg(unix)]
+use crate::cluster::{ClusterArgs, ClusterNodeArgs};
 use crate::{
     balance::BalanceArgs,
     board::{BoardArgs, DemonstrationArgs},
@@ -80,6 +82,11 @@ pub(crate) enum Command {
     /// Sends back what it gets, for the scenes
     #[command(hide = true)]
     Echo(EchoArgs),
+
+    /// Keeps devices, for the scene cluster
+    #[cfg(unix)]
+    #[command(hide = true)]
+    ClusterNode(Box<ClusterNodeArgs>),
 
     /// Carries TCP connections on to another address until Ctrl-C
     #[command(after_help = PROXY_EXAMPLES)]
@@ -248,6 +255,24 @@ capacity is measured first: the answers a second of one core when more is asked 
 
 Exit codes: 0 done; 1 the run failed, or a request was lost; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
+#[cfg(unix)]
+const CLUSTER_EXAMPLES: &str = "\
+Examples:
+  freeboard lab cluster
+      one process, then three, under the same faults (about 70 s)
+  freeboard lab cluster --nodes 3 --ttl 3 --fault 10
+      longer leases: others take over later
+  freeboard lab cluster --nodes 2,4 --devices 20000 --rate 5000
+      other numbers of processes
+  freeboard lab cluster --json - | jq '.runs[] | [.processes, .goodput_in_faults_per_s, .failover_max_s, .of_two_epochs]'
+      prints only JSON
+
+It needs nats-server, which Debian's package of this name brings. Server and processes listen on loopback, and end with
+the scene. The streams are in a temporary folder.
+
+Exit codes: 0 done; 1 the run failed, or a report was lost or written by two epochs; 2 bad usage; 130 Ctrl-C, 143
+SIGTERM.";
+
 const FLOOD_EXAMPLES: &str = "\
 Examples:
   freeboard lab flood
@@ -401,6 +426,15 @@ pub(crate) enum Scene {
     /// than it, nearly all of the capacity goes into answers in time; urgent requests have a lane of their own.
     #[command(after_help = GOODPUT_EXAMPLES)]
     Goodput(Box<GoodputArgs>),
+
+    /// Actors in several processes, of which one is killed, one paused, one cut off, and one added
+    ///
+    /// Each device is an actor that exists once in all processes. It writes its reports to the stream of its partition,
+    /// which refuses the writes of an older epoch. Reports come in an open loop. When a process fails, the others take
+    /// over its devices as soon as its lease is over.
+    #[cfg(unix)]
+    #[command(after_help = CLUSTER_EXAMPLES)]
+    Cluster(Box<ClusterArgs>),
 
     /// A log server behind a flooded mailbox, and the dam that saves it
     ///

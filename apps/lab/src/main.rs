@@ -10,6 +10,8 @@
 mod balance;
 mod board;
 mod cli;
+#[cfg(unix)]
+mod cluster;
 mod console;
 mod eager;
 mod fetch;
@@ -86,6 +88,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
         None => report::show(&main_job()?, &interrupt),
         Some(Command::Lab(Scene::All(args))) => report::show(&args, &interrupt),
         Some(Command::Lab(Scene::Goodput(args))) => scene::show(&*args, &interrupt),
+        #[cfg(unix)]
+        Some(Command::Lab(Scene::Cluster(args))) => scene::show(&*args, &interrupt),
+        #[cfg(unix)]
+        Some(Command::ClusterNode(args)) => cluster::cluster_node(&args, &interrupt),
         Some(Command::Lab(Scene::Flood(args))) => flood::flood(&args, &interrupt),
         Some(Command::Lab(Scene::Balance(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Ring(args))) => scene::show(&*args, &interrupt),
