@@ -193,6 +193,9 @@ pub(crate) struct Join;
 /// Tells the others that this node leaves.
 pub(crate) struct Leave;
 
+/// A node that may not have been heard yet has a session with this one.
+pub(crate) struct Met(pub(crate) NodeId);
+
 enum State {
     New,
     /// There is no connection yet.
@@ -458,6 +461,17 @@ impl Handler<Leave> for Members {
 
     fn handle(&mut self, _: Leave, _: &mut Context<Self>) {
         self.say(&Body::Leave);
+    }
+}
+
+impl Handler<Met> for Members {
+    type Reply = ();
+
+    fn handle(&mut self, Met(node): Met, cx: &mut Context<Self>) {
+        let is_known = self.node.table.members.lock().contains_key(&node.name);
+        if !is_known {
+            self.heard(node, false, NodeSummary::default(), cx);
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     engine::{ConnectionEvent, Engine, EngineError, Incoming, Subscription},
     error::NodeError,
     lease::{self, Lease, LeaseShared},
-    members::{Join, Leave, Members, NodeChange, NodeInfo, Table},
+    members::{Join, Leave, Members, Met, NodeChange, NodeInfo, Table},
     metrics::Kept,
     nats::{NatsEngine, NatsOptions},
     proxy::{CONTROL_LANE, Control},
@@ -300,6 +300,15 @@ impl NodeInner {
                 }
                 None
             }
+        }
+    }
+
+    /// A session begins with a node. If it falls silent before its first heartbeat is heard, it goes down like others.
+    pub(crate) fn meet(&self, node: &NodeId) {
+        if !self.table.is_up(node)
+            && let Some(members) = self.members.lock().clone()
+        {
+            let _ = members.tell(Met(node.clone()));
         }
     }
 

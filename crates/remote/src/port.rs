@@ -449,7 +449,9 @@ where
         if let Some(id) = known {
             self.close(id, cx);
         }
-        let id = self.node.next_id();
+        self.node.meet(&frame.from);
+        // Not that of another port to the same proxy, on any node.
+        let id = self.node.random();
         self.shared.sessions.add(1);
         self.sessions.insert(
             id,

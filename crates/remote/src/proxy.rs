@@ -597,6 +597,7 @@ impl Proxy {
                     }
                     return;
                 }
+                self.node.meet(&frame.from);
                 *self.shared.peer.lock() = Some(frame.from.clone());
                 self.session = Some(Session {
                     peer: frame.from,
