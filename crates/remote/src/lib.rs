@@ -11,6 +11,8 @@
 mod directory;
 pub mod engine;
 mod error;
+mod find;
+mod group;
 mod lease;
 mod members;
 mod message;
@@ -32,6 +34,7 @@ pub use directory::{
 };
 pub use error::{NodeError, RemoteAskError, RemoteTellError};
 pub use freeboard_flow::Epoch;
+pub use group::{RemoteGroup, RemoteGroupAsk};
 pub use lease::Fence;
 pub use members::{DownReason, NodeChange, NodeInfo, NodeSummary, PeerCounters};
 pub use message::RemoteMessage;

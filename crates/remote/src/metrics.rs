@@ -141,6 +141,8 @@ metrics! {
     gauge "freeboard_remote_connected" = |it| it.connected, "References with a session.";
     gauge "freeboard_remote_credit" = |it| it.credit, "Messages that may be sent now.";
     gauge "freeboard_remote_waiting" = |it| it.waiting, "Messages that wait for credit.";
+    counter "freeboard_remote_returned_total" = |it| it.counters.refused,
+        "Messages that were returned to their senders.";
     counter "freeboard_remote_sent_total" = |it| it.counters.sent, "Messages sent to remote actors.";
     counter "freeboard_remote_sent_bytes_total" = |it| it.counters.sent_bytes,
         "Bytes of messages sent to remote actors.";

@@ -847,7 +847,13 @@ where
                 }
             }
             Body::Close { session } => self.close(*session, cx),
-            Body::Find { asker } => {
+            Body::Find {
+                asker,
+                type_name,
+                type_version,
+            } if !self.is_draining
+                && (type_name.as_str(), *type_version) == (M::NAME, M::VERSION) =>
+            {
                 let subject = self.node.port_subject(self.id);
                 let body = Body::Member { subject };
                 self.node.send(&frame.from, *asker, self.id, &body);
@@ -898,7 +904,7 @@ where
     }
 }
 
-fn failure_of<M>(error: AskError<M>) -> Failure {
+pub(crate) fn failure_of<M>(error: AskError<M>) -> Failure {
     match error {
         AskError::Full(_) => Failure::Full,
         AskError::Expired => Failure::Expired,

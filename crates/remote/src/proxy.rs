@@ -123,6 +123,8 @@ pub(crate) struct ProxyShared {
     why: Mutex<String>,
     /// Messages that may be sent now.
     pub(crate) credit: AtomicU64,
+    /// Messages that were returned to their senders.
+    pub(crate) refused: Counter,
     pub(crate) sent: Counter,
     pub(crate) sent_bytes: Counter,
     pub(crate) frames: Counter,
@@ -142,6 +144,7 @@ impl ProxyShared {
             status: AtomicU8::new(Status::Opening as u8),
             why: Mutex::default(),
             credit: AtomicU64::new(0),
+            refused: Counter::default(),
             sent: Counter::default(),
             sent_bytes: Counter::default(),
             frames: Counter::default(),

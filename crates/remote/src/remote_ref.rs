@@ -1,6 +1,7 @@
 //! References to actors in other processes, and publishing own ones.
 
 use std::{
+    any::Any,
     fmt,
     future::{Future, IntoFuture},
     marker::PhantomData,
@@ -11,14 +12,16 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_actor::{
-    ActorRef, Ask, AskError, Context, Message, Receives, Recipient, SpawnOptions, TellError,
+    Actor, ActorRef, Ask, AskError, Context, Message, Receives, Recipient, SpawnOptions, TellError,
 };
-use freeboard_flow::LaneConfig;
+use freeboard_flow::{LaneConfig, ShedReason};
+use freeboard_meter::ReasonCount;
 use parking_lot::Mutex;
 
 use crate::{
     engine::Incoming,
     error::{Failure, NodeError, RemoteAskError, RemoteTellError},
+    group::{Local, LocalMember},
     message::RemoteMessage,
     node::{CONTROL_BOUND, Node, NodeInner, check_name},
     port::{Port, PortControl, PortShared, PublishOptions},
@@ -66,6 +69,8 @@ pub struct Published {
     pub(crate) name: String,
     pub(crate) shared: Arc<PortShared>,
     control: Recipient<PortControl>,
+    /// The actor itself, as an `Arc<dyn LocalMember<M>>`.
+    pub(crate) local: Arc<dyn Any + Send + Sync>,
     /// Blocks until the port has terminated, or the deadline has passed.
     wait: Arc<dyn Fn(Instant) -> bool + Send + Sync>,
 }
@@ -123,19 +128,25 @@ impl RemoteCounters {
     pub(crate) fn of(proxy: &ActorRef<Proxy>, shared: &ProxyShared) -> Self {
         let lanes = proxy.snapshot().lanes;
         let shed = lanes.get(MESSAGE_LANE).map_or(&[][..], |it| &it.shed);
+        // Those that a full lane has refused are with their senders.
+        let is_full = |it: &&ReasonCount| it.reason == ShedReason::Full.as_str();
+        let full: u64 = shed.iter().filter(is_full).map(|it| it.count).sum();
+        let shed: u64 = shed.iter().map(|it| it.count).sum();
         Self {
+            refused: shared.refused.get() + full,
             sent: shared.sent.get(),
             sent_bytes: shared.sent_bytes.get(),
             frames: shared.frames.get(),
             replied: shared.replied.get(),
             undelivered: shared.undelivered.get(),
-            shed: shed.iter().map(|it| it.count).sum(),
+            shed: shed - full,
             lost: shared.lost.get(),
             sessions: shared.sessions.get(),
         }
     }
 
     pub(crate) fn add(&mut self, other: Self) {
+        self.refused += other.refused;
         self.sent += other.sent;
         self.sent_bytes += other.sent_bytes;
         self.frames += other.frames;
@@ -230,6 +241,11 @@ impl Node {
             inner.engine.subscribe(&own, deliver.clone())?,
             inner.engine.subscribe(&subject, deliver)?,
         ];
+        let local: Arc<dyn LocalMember<M>> = Arc::new(Local {
+            actor: actor.clone(),
+            lane: options.lane,
+            window: options.messages,
+        });
         let pending = usize::try_from(options.messages).unwrap_or(usize::MAX);
         let spawn = SpawnOptions::new()
             .lane(LaneConfig::bounded(CONTROL_BOUND))
@@ -248,6 +264,7 @@ impl Node {
             name: name.to_owned(),
             shared,
             control: port.recipient(),
+            local: Arc::new(local),
             wait: Arc::new(move |deadline| port.wait_ended_until(deadline).is_some()),
         };
         published.insert(name.to_owned(), entry.clone());
@@ -377,12 +394,7 @@ impl<M: RemoteMessage> RemoteRef<M> {
 
     /// Sends a message and receives the handler's reply. `.await` it, or call [`RemoteAsk::wait`].
     pub fn ask(&self, msg: M) -> RemoteAsk<M> {
-        RemoteAsk {
-            to: self.clone(),
-            msg,
-            limit: Limit::None,
-            attempts: 0,
-        }
+        RemoteAsk::with_limit(self.clone(), msg, Limit::None)
     }
 
     /// As [`freeboard_actor::Context::ask`]: the reply comes as a message. If it is refused, the message is returned.
@@ -399,10 +411,7 @@ impl<M: RemoteMessage> RemoteRef<M> {
         F: FnOnce(Result<M::Reply, RemoteAskError>) -> N + Send + 'static,
     {
         let limit = deadline.map_or(Limit::None, Limit::At);
-        let ask = RemoteAsk {
-            limit,
-            ..self.ask(msg)
-        };
+        let ask = RemoteAsk::with_limit(self.clone(), msg, limit);
         let (ask, shared) = match ask.into_ask() {
             Ok(ask) => ask,
             Err(error) => return Err(into_message(Err(error))),
@@ -460,6 +469,16 @@ impl<M: RemoteMessage> RemoteRef<M> {
         request: Option<u64>,
         attempts: u32,
     ) -> Result<(M, Outgoing), RemoteTellError<M>> {
+        self.try_encode(msg, request, attempts)
+            .inspect_err(|_| self.shared.refused.add(1))
+    }
+
+    fn try_encode(
+        &self,
+        msg: M,
+        request: Option<u64>,
+        attempts: u32,
+    ) -> Result<(M, Outgoing), RemoteTellError<M>> {
         if self.node.is_closed() || self.node.is_leaving() {
             return Err(RemoteTellError::Closed(msg));
         }
@@ -504,6 +523,8 @@ fn refused<M>(error: TellError<Outgoing>, msg: M) -> RemoteTellError<M> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RemoteCounters {
+    /// Messages that were returned to their senders.
+    pub refused: u64,
     /// Messages sent, and their bytes.
     pub sent: u64,
     /// See `sent`.
@@ -549,10 +570,23 @@ pub struct PublishedCounters {
 }
 
 #[derive(Clone, Copy)]
-enum Limit {
+pub(crate) enum Limit {
     None,
     After(Duration),
     At(Instant),
+}
+
+impl Limit {
+    pub(crate) fn of<A: Actor, M: Message, R: Send + 'static>(
+        self,
+        ask: Ask<A, M, R>,
+    ) -> Ask<A, M, R> {
+        match self {
+            Self::None => ask,
+            Self::After(timeout) => ask.timeout(timeout),
+            Self::At(deadline) => ask.deadline(deadline),
+        }
+    }
 }
 
 /// An ask of a remote actor that is not sent yet.
@@ -592,6 +626,15 @@ impl<M: RemoteMessage> RemoteAsk<M> {
         self
     }
 
+    pub(crate) fn with_limit(to: RemoteRef<M>, msg: M, limit: Limit) -> Self {
+        Self {
+            to,
+            msg,
+            limit,
+            attempts: 0,
+        }
+    }
+
     fn into_ask(self) -> Result<(ProxyAsk, Arc<ProxyShared>), RemoteAskError> {
         let Self {
             to,
@@ -609,12 +652,7 @@ impl<M: RemoteMessage> RemoteAsk<M> {
             RemoteTellError::TooLarge(_, why) => RemoteAskError::TooLarge(why),
             RemoteTellError::Encoding(_, why) => RemoteAskError::Encoding(why),
         })?;
-        let ask = to.proxy.ask(outgoing).lane(MESSAGE_LANE);
-        let ask = match limit {
-            Limit::None => ask,
-            Limit::After(timeout) => ask.timeout(timeout),
-            Limit::At(deadline) => ask.deadline(deadline),
-        };
+        let ask = limit.of(to.proxy.ask(outgoing).lane(MESSAGE_LANE));
         Ok((ask, to.shared))
     }
 

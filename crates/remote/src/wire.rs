@@ -152,8 +152,12 @@ pub(crate) enum Body {
     Leave,
     /// The name of the sender of a heartbeat is taken by another node.
     NameTaken,
-    /// Who publishes this name? Each member answers.
-    Find { asker: u64 },
+    /// Who publishes this name for this type? Each member answers.
+    Find {
+        asker: u64,
+        type_name: String,
+        type_version: u32,
+    },
     /// A member of a group, with the subject of its port.
     Member { subject: String },
 }

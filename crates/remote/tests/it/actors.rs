@@ -102,6 +102,15 @@ pub(crate) struct Adder {
     sum: u64,
 }
 
+impl Adder {
+    pub(crate) fn new(seen: &Seen) -> Self {
+        Self {
+            seen: seen.clone(),
+            sum: 0,
+        }
+    }
+}
+
 impl Actor for Adder {}
 
 impl DeferredHandler<Add> for Adder {
@@ -130,12 +139,12 @@ impl Handler<Other> for Adder {
 }
 
 /// Takes numbers only after the gate is open: its mailbox fills up.
-struct Slow {
+pub(crate) struct Slow {
     seen: Seen,
     waits: bool,
 }
 
-struct Open;
+pub(crate) struct Open;
 
 impl Actor for Slow {
     fn started(&mut self, cx: &mut Context<Self>) {
@@ -213,11 +222,7 @@ impl Simulated {
         options: PublishOptions,
     ) -> (Seen, ActorRef<Adder>) {
         let seen = Seen::default();
-        let adder = Adder {
-            seen: seen.clone(),
-            sum: 0,
-        };
-        let adder = node.system().spawn(adder);
+        let adder = node.system().spawn(Adder::new(&seen));
         node.publish_with::<Add, _>(name, &adder, options)
             .expect("published");
         (seen, adder)
@@ -306,7 +311,7 @@ fn a_name_that_nobody_publishes_and_other_types_are_refused() {
 }
 
 /// An actor with a bound of 64 that takes nothing until it is opened.
-fn slow(node: &Node, bound: usize) -> (Seen, ActorRef<Slow>) {
+pub(crate) fn slow(node: &Node, bound: usize) -> (Seen, ActorRef<Slow>) {
     let seen = Seen::default();
     let actor = Slow {
         seen: seen.clone(),

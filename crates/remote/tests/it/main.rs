@@ -3,5 +3,6 @@
 mod actors;
 mod directory;
 mod engine;
+mod groups;
 mod observe;
 mod trace;
