@@ -25,6 +25,7 @@ mod proxy;
 mod remote_ref;
 #[cfg(feature = "simulated")]
 pub mod simulated;
+mod topic;
 mod trace;
 mod wire;
 
@@ -47,6 +48,7 @@ pub use remote_ref::{
     Published, PublishedCounters, RemoteAsk, RemoteAskFuture, RemoteCounters, RemoteOptions,
     RemoteRef,
 };
+pub use topic::{RemotePublish, RemoteSubscribeError, RemoteTopic, SubscribingNode};
 #[cfg(feature = "spans")]
 pub use trace::{TraceContext, TraceLayer};
 pub use wire::NodeId;

@@ -5,4 +5,5 @@ mod directory;
 mod engine;
 mod groups;
 mod observe;
+mod topics;
 mod trace;
