@@ -11,10 +11,11 @@
 use std::sync::Arc;
 
 use freeboard_actor::{
-    Actor, Context, Handler, Recipient, SlowSubscriber, SpawnOptions, SubscribeError, Subscription,
-    Topic, TopicOptions,
+    Actor, ActorRef, Context, Handler, Message, Receives, Recipient, SlowSubscriber, SpawnOptions,
+    SubscribeError, Subscription, Topic, TopicOptions,
 };
 use freeboard_flow::LaneConfig;
+use freeboard_meter::TopicSnapshot;
 use parking_lot::Mutex;
 
 use crate::{
@@ -160,14 +161,30 @@ impl<M: RemoteMessage<Reply = ()> + Clone> RemoteTopic<M> {
         to: &Recipient<M>,
         slow: SlowSubscriber,
     ) -> Result<Subscription, RemoteSubscribeError> {
-        let inner = &*self.inner;
-        let subscription = inner.local.subscribe(to, slow)?;
-        let relayed = self.relay();
-        if relayed.is_err() {
-            subscription.unsubscribe();
+        self.relayed(self.inner.local.subscribe(to, slow)?)
+    }
+
+    /// [`RemoteTopic::subscribe`] for an actor that gets each message as `map` makes it, as [`Topic::subscribe_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn subscribe_with<A: Receives<N>, N: Message>(
+        &self,
+        to: &ActorRef<A>,
+        slow: SlowSubscriber,
+        map: impl Fn(M) -> N + Send + Sync + 'static,
+    ) -> Result<Subscription, RemoteSubscribeError> {
+        self.relayed(self.inner.local.subscribe_with(to, slow, map)?)
+    }
+
+    fn relayed(&self, subscription: Subscription) -> Result<Subscription, RemoteSubscribeError> {
+        match self.relay() {
+            Ok(()) => Ok(subscription),
+            Err(error) => {
+                subscription.unsubscribe();
+                Err(error.into())
+            }
         }
-        relayed?;
-        Ok(subscription)
     }
 
     /// Takes the messages of other nodes, from the first subscriber on.
@@ -203,9 +220,9 @@ impl<M: RemoteMessage<Reply = ()> + Clone> RemoteTopic<M> {
         report
     }
 
-    /// The topic of this node: its counters, and subscribers with closures. What is published to it alone stays on this node.
-    pub fn local(&self) -> &Topic<M> {
-        &self.inner.local
+    /// The counters of the topic on this node, and of its subscribers here.
+    pub fn snapshot(&self) -> TopicSnapshot {
+        self.inner.local.snapshot()
     }
 
     /// The other nodes that subscribe now.

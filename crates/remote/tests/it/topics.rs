@@ -101,6 +101,10 @@ fn subscribers_of_all_nodes_get_what_any_node_publishes() {
         let (at_a, at_b) = (topic(&a), topic(&b));
         let (first, _) = subscribe(b.system(), &at_b, false);
         let (second, _) = subscribe(b.system(), &at_b, false);
+        let (doubled, keeper) = subscribe(b.system(), &at_b, false);
+        let map = |price: Price| Price(price.0 * 2);
+        let mapped = at_b.subscribe_with(&keeper, SlowSubscriber::Wait, map);
+        mapped.expect("alive");
         world.until(|| is_connected(&at_a, "b"));
         let mut expected = Vec::new();
         for number in 0..100 {
@@ -113,6 +117,8 @@ fn subscribers_of_all_nodes_get_what_any_node_publishes() {
             world.until(|| taken(&first) == expected && taken(&second) == expected);
         }
         assert_eq!(received(&b), 100, "seed {seed}: one message per node");
+        world.until(|| at_b.snapshot().delivered == 400 && taken(&doubled).len() == 200);
+        keeper.stop();
         // A node gets its own, once.
         let (third, _) = subscribe(a.system(), &at_a, false);
         world.until(|| is_connected(&at_b, "a"));
