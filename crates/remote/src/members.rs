@@ -22,7 +22,7 @@ use crate::{
     engine::{ConnectionEvent, EngineError},
     error::NodeError,
     metrics::PeerSnapshot,
-    node::{Change, NodeInner},
+    node::{Change, NodeInner, NodeLease},
     wire::{self, Body, Frame, NodeId},
 };
 
@@ -69,6 +69,8 @@ pub struct NodeSummary {
     pub dead_letters: u64,
     /// Names that it publishes.
     pub published: u64,
+    /// It has a lease, so it can keep keys of directories.
+    pub has_lease: bool,
 }
 
 /// What has crossed NATS between this node and another one. Heartbeats are only among what was received, because they are
@@ -146,6 +148,13 @@ impl Table {
         let members = self.members.lock();
         let member = members.get(&node.name);
         member.is_some_and(|it| it.incarnation == node.incarnation)
+    }
+
+    /// Whether this node lives and can keep keys, as it said last.
+    pub(crate) fn has_lease(&self, node: &NodeId) -> bool {
+        let members = self.members.lock();
+        let member = members.get(&node.name);
+        member.is_some_and(|it| it.incarnation == node.incarnation && it.summary.has_lease)
     }
 
     /// Those that live, then those that are down; each in the order of their names.
@@ -279,6 +288,10 @@ impl Members {
         self.summary.actors = system.actors_alive();
         self.summary.dead_letters = dead_letters.iter().map(|it| it.count).sum();
         self.summary.published = self.node.published_now();
+        let lease = self.node.lease.lock();
+        let claims = |lease: &NodeLease| lease.1.claims_with().is_some();
+        self.summary.has_lease = lease.as_ref().is_some_and(claims);
+        drop(lease);
         if now_ns < self.next_read_ns {
             return;
         }
@@ -354,7 +367,7 @@ impl Members {
             let mut members = self.node.table.members.lock();
             let before = members
                 .get(&from.name)
-                .map(|it| (it.incarnation, it.heard_ns));
+                .map(|it| (it.incarnation, it.heard_ns, it.summary.has_lease));
             let member = members.entry(from.name.clone()).or_insert(Member {
                 incarnation: from.incarnation,
                 heard_ns: now_ns,
@@ -367,9 +380,13 @@ impl Members {
             before
         };
         match before {
-            Some((incarnation, _)) if incarnation == from.incarnation => {}
+            Some((incarnation, _, had_lease)) if incarnation == from.incarnation => {
+                if had_lease != summary.has_lease {
+                    self.node.announce(&Change::Lease);
+                }
+            }
             before => {
-                if let Some((incarnation, heard_ns)) = before {
+                if let Some((incarnation, heard_ns, _)) = before {
                     let node = NodeId {
                         incarnation,
                         ..from.clone()

@@ -142,6 +142,8 @@ pub(crate) enum Arrived {
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     Node(NodeChange),
+    /// A node has got a lease, or has lost it.
+    Lease,
     Connection(ConnectionEvent),
 }
 
@@ -160,7 +162,7 @@ pub(crate) struct NodeCounters {
 }
 
 /// The lease's actor, what others read of it, and the time that it holds.
-type NodeLease = (ActorRef<Lease>, Arc<LeaseShared>, Duration);
+pub(crate) type NodeLease = (ActorRef<Lease>, Arc<LeaseShared>, Duration);
 
 pub(crate) struct NodeInner {
     pub(crate) system: System,
@@ -484,18 +486,19 @@ impl Node {
                 let _ = members_route.tell(frame);
             }
         });
-        let events = weak;
-        inner.engine.on_event(Arc::new(move |event| {
-            if let Some(inner) = events.upgrade() {
-                inner.announce(&Change::Connection(event));
-            }
-        }));
+        // Before the engine says the present state, which it says once.
         let listening = members.clone();
         inner.listen(inner.next_id(), move |change| {
             if let Change::Connection(event) = change {
                 let _ = listening.tell(*event);
             }
         });
+        let events = weak;
+        inner.engine.on_event(Arc::new(move |event| {
+            if let Some(inner) = events.upgrade() {
+                inner.announce(&Change::Connection(event));
+            }
+        }));
         match members.ask(Join).wait() {
             Ok(joined) => joined,
             Err(_) => Err(NodeError::Closed),

@@ -14,7 +14,8 @@
 //!
 //! **No ask waits for ever** although NATS delivers at most once. Frames of data carry their position, so the port sees a gap
 //! and says so. Frames of replies are numbered. While asks are pending, a probe at each heartbeat asks for both counts:
-//! frames of one sender stay in order, so what is missing then is lost.
+//! frames of one sender stay in order, so what is missing then is lost. An idle session is probed, too, but more rarely: the
+//! port that has no such session says so.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -246,6 +247,7 @@ pub(crate) struct Proxy {
     opening_since_ns: u64,
     is_retrying: bool,
     is_probing: bool,
+    has_idle_timer: bool,
     is_busy: bool,
     watchers: Vec<Recipient<RemoteTerminated>>,
 }
@@ -271,6 +273,7 @@ impl Proxy {
             opening_since_ns: clock::now_ns(),
             is_retrying: false,
             is_probing: false,
+            has_idle_timer: false,
             is_busy: false,
             watchers: Vec::new(),
         }
@@ -513,15 +516,51 @@ impl Proxy {
                 Some((msg, _)) if session.wants => (msg.payload.len() as u64).max(1),
                 _ => 0,
             };
+            self.say_probe(wants);
+        }
+        self.probe_later(cx);
+        self.set_unfinished(cx);
+    }
+
+    fn say_probe(&self, wants: u64) {
+        if let Some(session) = &self.session {
             let body = Body::Probe {
                 session: session.id,
-                sent: session.sent,
+                sent: self.sent(),
                 wants,
             };
             self.say(&body);
         }
-        self.probe_later(cx);
-        self.set_unfinished(cx);
+    }
+
+    /// Asks an idle port from time to time: that the session has ended may not have been heard.
+    fn probe_idle(&mut self, cx: &mut Context<Self>) {
+        self.has_idle_timer = false;
+        if self.session.is_some() {
+            self.flush(cx);
+            self.say_probe(0);
+            self.probe_idle_later(cx);
+        }
+    }
+
+    fn probe_idle_later(&mut self, cx: &mut Context<Self>) {
+        if !self.has_idle_timer {
+            self.has_idle_timer = true;
+            let _ = cx.wake_after(self.node.options.down_after, Self::probe_idle);
+        }
+    }
+
+    /// What has left this node: a full connection may hold the frame back.
+    fn sent(&self) -> Amount {
+        let sent = self
+            .session
+            .as_ref()
+            .map_or_else(Amount::default, |it| it.sent);
+        if self.filling.count > 0 {
+            self.filling.before
+        } else {
+            sent
+        }
     }
 
     fn say(&self, body: &Body) {
@@ -616,6 +655,7 @@ impl Proxy {
                 self.shared.sessions.add(1);
                 self.shared.set(Status::Open, "");
                 self.retry = RETRY_MIN;
+                self.probe_idle_later(cx);
                 self.go_on(cx);
             }
             Body::Refused { why } if self.session.is_none() => {
@@ -648,8 +688,9 @@ impl Proxy {
                     session.limit = session.limit.max(limit);
                 } else {
                     session.limit = limit.max(session.sent).min(session.limit);
-                    let (limit, sent) = (session.limit, session.sent);
+                    let limit = session.limit;
                     self.flush(cx);
+                    let sent = self.sent();
                     let body = Body::Reclaimed {
                         session: id,
                         reclaim,

@@ -13,8 +13,8 @@ use std::{
 use freeboard::{
     prelude::*,
     remote::{
-        Epoch, Fence, Node, NodeOptions, PublishOptions, RemoteDirectory, RemoteDirectoryOptions,
-        RemoteAskError, RemoteMessage, RemoteStore, simulated::SimulatedNats,
+        Epoch, Fence, Node, NodeOptions, PublishOptions, RemoteAskError, RemoteDirectory,
+        RemoteDirectoryOptions, RemoteMessage, RemoteStore, simulated::SimulatedNats,
     },
     sim::{FaultRates, Machine, World},
 };

@@ -51,6 +51,8 @@ pub(crate) const MESSAGE_LANE: usize = 1;
 pub(super) const HOST_MESSAGES: usize = 1_024;
 /// Messages that wait for claims, of all partitions.
 const WAITING_MAX: usize = 4_096;
+/// Nodes that may choose where the message to a partition without a keeper goes.
+const CHOICES_MAX: u8 = 2;
 /// Nodes that a message may come through.
 const HOPS_MAX: u8 = 4;
 /// Partitions that are released at the same time to move.
@@ -340,11 +342,13 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         !self.sends_only && self.is_leaving.is_none() && !self.has_left
     }
 
-    /// The nodes that keep keys and live, this one among them.
+    /// The nodes that live and can keep keys now, this one among them. One that was paused has no lease when it wakes: what
+    /// moved to it would wait.
     fn live_hosts(&self) -> BTreeSet<&str> {
-        let live = self.hosts.values().filter(|id| self.node.table.is_up(id));
+        let others = self.hosts.values().filter(|id| **id != self.node.id);
+        let live = others.filter(|id| self.node.table.has_lease(id));
         let mut names: BTreeSet<_> = live.map(|id| id.name.as_str()).collect();
-        if self.keeps_keys() {
+        if self.keeps_keys() && self.lease.claims_with().is_some() {
             names.insert(&self.node.id.name);
         }
         names
@@ -375,8 +379,9 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         let keeper = keeper.map(|(_, lease)| lease.node.clone());
         let to = match keeper {
             Some(node) if node != self.node.id && self.node.table.is_up(&node) => Some(node),
-            // Dead, or an earlier lease of this node: whoever is asked takes it over.
-            Some(_) | None if routed.hops > 0 => None,
+            // Nodes may choose differently for a while: then the third one that is asked takes it over. Not the second one,
+            // which may have just given the partition up, while messages to it were under way.
+            Some(_) | None if routed.hops >= CHOICES_MAX => None,
             Some(_) | None => {
                 let chosen = choose(index, self.live_hosts().into_iter());
                 let chosen = chosen.filter(|name| *name != self.node.id.name);
@@ -389,7 +394,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 self.forward(&node, routed, reply, cx);
             }
             Some(_) => self.refuse(reply, Failure::Stale("too many nodes".to_owned())),
-            None if self.sends_only && routed.hops > 0 => {
+            None if self.sends_only && routed.hops >= CHOICES_MAX => {
                 self.refuse(reply, Failure::Stale("the node keeps no keys".to_owned()));
             }
             None if self.has_left || self.is_leaving.is_some() => {

@@ -541,6 +541,26 @@ fn the_end_of_an_actor_and_of_a_node_are_told() {
 }
 
 #[test]
+fn an_end_that_was_not_heard_is_found_by_an_idle_reference() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (_, adder) = world.adder(&a, "sums", PublishOptions::new());
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        let watcher = b.system().spawn(Watcher(ends.clone()));
+        world.connected(&to);
+        to.watch(watcher.recipient::<RemoteTerminated>());
+        // Shorter than the time after which a node counts as down.
+        world.nats.partition("a");
+        adder.stop();
+        world.system.advance(Duration::from_secs(1));
+        world.nats.heal("a");
+        world.until(|| !ends.lock().expect("no panic").is_empty());
+        assert!(!to.is_connected(), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_name_of_a_node_has_one_owner() {
     for seed in 0..SEEDS {
         let (world, a, _b) = two_nodes(seed);

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::actors::Simulated;
 
 const SEEDS: u64 = 10;
+const HEARTBEAT: Duration = Duration::from_millis(500);
 const LEASE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -162,6 +163,8 @@ impl Cluster {
         self.nodes.push((node, bank));
         let (_, bank) = self.nodes.last().expect("just added");
         self.world.system.run_until(|| bank.trouble().is_none());
+        // Until the others hear of its lease.
+        self.world.system.advance(HEARTBEAT);
     }
 
     fn deposit(&self, at: usize, key: u64) -> Result<(u64, String), RemoteAskError> {
