@@ -262,6 +262,8 @@ Examples:
       one process, then three, under the same faults (about 70 s)
   freeboard lab cluster --nodes 3 --ttl 3 --fault 10
       longer leases: others take over later
+  freeboard lab cluster --nodes 3 --rounds 30
+      90 faults
   freeboard lab cluster --nodes 2,4 --devices 20000 --rate 5000
       other numbers of processes
   freeboard lab cluster --json - | jq '.runs[] | [.processes, .goodput_in_faults_per_s, .failover_max_s, .of_two_epochs]'

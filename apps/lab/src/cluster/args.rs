@@ -39,6 +39,10 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse::seconds)]
     calm: Duration,
 
+    /// How often each of the three faults comes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+
     /// Parts of the devices that move together
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = value_parser!(u32).range(1..=256))]
     partitions: u32,
@@ -61,6 +65,7 @@ pub(crate) struct Plan {
     pub(super) ttl: Duration,
     pub(super) fault: Duration,
     pub(super) calm: Duration,
+    pub(super) rounds: u32,
     pub(super) partitions: u32,
     pub(super) seed: u64,
 }
@@ -75,14 +80,14 @@ impl Plan {
 
     /// How long reports are sent.
     pub(super) fn time(&self) -> Duration {
-        self.calm + (self.fault + self.calm) * 3
+        self.calm + (self.fault + self.calm) * 3 * self.rounds
     }
 
     pub(super) fn parameters(&self) -> String {
         format!(
             "{}: {} in {}; {} reports/s for {} s, each answered when it is in the stream of its partition; deadline {} \
              ms; leases of {} s; one process is killed and another one added after {} s, one is paused for {} s, one is \
-             cut off for {} s, with {} s before and after each; seed {}",
+             cut off for {} s, with {} s before and after each; this {} times; seed {}",
             self.title(),
             counted(u64::from(self.devices), "device"),
             counted(u64::from(self.partitions), "partition"),
@@ -94,6 +99,7 @@ impl Plan {
             self.fault.as_secs_f64(),
             self.fault.as_secs_f64(),
             self.calm.as_secs_f64(),
+            self.rounds,
             self.seed
         )
     }
@@ -118,6 +124,7 @@ impl ClusterArgs {
             ttl: self.ttl,
             fault: self.fault,
             calm: self.calm,
+            rounds: self.rounds,
             partitions: self.partitions,
             seed: self.seed,
         };

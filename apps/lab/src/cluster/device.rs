@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt::Display,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use freeboard::{
@@ -137,7 +137,8 @@ impl Log {
 /// The streams of the partitions that this process keeps.
 pub(super) struct Devices {
     folder: PathBuf,
-    logs: Mutex<BTreeMap<u32, (Epoch, Weak<Log>)>>,
+    /// Each is replaced when this process keeps the partition again.
+    logs: Mutex<BTreeMap<u32, Arc<Log>>>,
 }
 
 impl Devices {
@@ -155,13 +156,11 @@ impl RemoteStore<u32, Device> for Devices {
     fn load(&self, device: &u32, fence: &Fence) -> Result<Device, String> {
         let mut logs = lock(&self.logs);
         let known = logs.get(&fence.partition());
-        let present = known.filter(|it| it.0 == fence.epoch());
-        let log = match present.and_then(|it| it.1.upgrade()) {
-            Some(log) => log,
+        let log = match known.filter(|it| it.epoch == fence.epoch()) {
+            Some(log) => log.clone(),
             None => {
                 let log = Arc::new(Log::open(&self.folder, fence)?);
-                let known = (fence.epoch(), Arc::downgrade(&log));
-                logs.insert(fence.partition(), known);
+                logs.insert(fence.partition(), log.clone());
                 log
             }
         };

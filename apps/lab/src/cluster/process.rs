@@ -98,8 +98,11 @@ impl Process {
     }
 }
 
-/// a, b, c, …
+/// a, b, c, …, z, a1, b1, …
 pub(super) fn name(number: usize) -> String {
-    let letter = u8::try_from(number % 26).unwrap_or_default() + b'a';
-    char::from(letter).to_string()
+    let letter = char::from(b'a' + (number % 26) as u8);
+    match number / 26 {
+        0 => letter.to_string(),
+        round => format!("{letter}{round}"),
+    }
 }

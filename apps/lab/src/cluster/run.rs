@@ -100,6 +100,8 @@ struct Cluster<'a> {
     server: Server,
     folder: &'a Path,
     processes: Vec<Process>,
+    /// The numbers of those that were not killed, the oldest first.
+    living: Vec<usize>,
     sender: mpsc::Sender<Said>,
 }
 
@@ -109,26 +111,17 @@ impl Cluster<'_> {
         let (address, folder) = (self.server.address(), self.folder);
         let process = Process::start(number, self.plan, address, folder, self.sender.clone())?;
         self.processes.push(process);
+        self.living.push(number);
         Ok(())
     }
 
-    /// The process of this turn that a fault meets: another one each time, as far as there are others.
-    fn victim(&self, turn: usize) -> usize {
-        // The first one was killed, and the last one was added.
-        let living = self.processes.len() - 1;
-        match turn {
-            0 => 0,
-            turn => 1 + (turn - 1) % living.max(1),
-        }
-        .min(living)
-    }
-
+    /// The oldest process is killed; then the oldest one is paused, and the next one cut off.
     fn apply(&mut self, deed: Deed) -> Result<String> {
         let number = match deed {
-            Deed::Kill => self.victim(0),
+            Deed::Kill => self.living.remove(0),
             Deed::Add => self.processes.len(),
-            Deed::Pause | Deed::Resume => self.victim(1),
-            Deed::Cut | Deed::Mend => self.victim(2),
+            Deed::Pause | Deed::Resume => self.living[0],
+            Deed::Cut | Deed::Mend => self.living[1 % self.living.len()],
         };
         match deed {
             Deed::Kill => self.processes[number].kill(),
@@ -162,7 +155,7 @@ fn schedule(plan: &Plan) -> Vec<(Deed, Duration)> {
     ];
     let mut at = Duration::ZERO;
     let mut schedule = Vec::new();
-    for (fault, end) in pairs {
+    for (fault, end) in pairs.repeat(plan.rounds as usize) {
         at += plan.calm;
         schedule.push((fault, at));
         at += plan.fault;
@@ -185,6 +178,7 @@ pub(super) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         server,
         folder: folder.path(),
         processes: Vec::new(),
+        living: Vec::new(),
         sender,
     };
     for _ in 0..plan.nodes {
