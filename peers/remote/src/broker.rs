@@ -16,6 +16,7 @@ const START_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A running server. Dropping it kills it.
 pub struct BrokerProcess {
+    broker: Broker,
     port: Port,
     process: Guarded,
 }
@@ -48,14 +49,19 @@ impl BrokerProcess {
             );
             thread::sleep(Duration::from_millis(5));
         }
-        Ok(Self { port, process })
+        Ok(Self {
+            broker,
+            port,
+            process,
+        })
     }
 
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    pub fn id(&self) -> u32 {
-        self.process.id()
+    /// The process, if messages pass it.
+    pub fn message_server(&self) -> Option<u32> {
+        (self.broker == Broker::Nats).then(|| self.process.id())
     }
 }

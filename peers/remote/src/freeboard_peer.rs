@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use bytes::Bytes;
 use freeboard::{
     prelude::*,
     remote::{Node, NodeOptions, PublishOptions, RemoteMessage, RemoteOptions, RemoteRef},
 };
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     peer::Running,
     receiver::Inbox,
-    sender::{Client, Ledger, Messages},
+    sender::{Asks, Client, Ledger, Messages},
 };
 
 const NAME: &str = "counter";
@@ -38,8 +39,13 @@ impl Handler<Message> for Counter {
     }
 }
 
+/// Sender, receiver and server share the machine's cores, so a worker that spins would keep another process from its core.
+fn system() -> Result<System> {
+    Ok(System::builder().spin(Duration::ZERO).build()?)
+}
+
 pub fn receive(server: &str, inbox: Inbox) -> Result<Running> {
-    let system = System::builder().build()?;
+    let system = system()?;
     let node = Node::join(&system, NodeOptions::new(server).name("receiver"))?;
     let options = SpawnOptions::new().lane(LaneConfig::bounded(WINDOW_MESSAGES));
     let counter = system.spawn_with(options, move || Counter(inbox.clone()))?;
@@ -48,26 +54,46 @@ pub fn receive(server: &str, inbox: Inbox) -> Result<Running> {
     Ok(Running::new(server, (system, node, counter)))
 }
 
+/// Asks from its handler, as actors of the BEAM do.
+struct Asker;
+
+struct Run(Asks);
+
+impl Actor for Asker {}
+
+impl AsyncHandler<Run> for Asker {
+    type Reply = Result<Histogram<u64>>;
+
+    async fn handle(&mut self, run: Run, _: &mut Context<Self>) -> Self::Reply {
+        run.0.await
+    }
+}
+
 #[derive(Clone)]
 pub struct Remote {
     to: RemoteRef<Message>,
     _node: Node,
-    _system: System,
+    system: System,
 }
 
 pub fn connect(server: &str) -> Result<Remote> {
-    let system = System::builder().build()?;
+    let system = system()?;
     let node = Node::join(&system, NodeOptions::new(server).name("sender"))?;
     let options = RemoteOptions::new().lane(LaneConfig::bounded(WINDOW_MESSAGES));
     let to = node.remote_with(NAME, options)?;
     Ok(Remote {
         to,
         _node: node,
-        _system: system,
+        system,
     })
 }
 
 impl Client for Remote {
+    async fn run(&self, asks: Asks) -> Result<Histogram<u64>> {
+        let done = self.system.spawn(Asker).ask(Run(asks)).await;
+        done.map_err(|error| anyhow!("{error}"))?
+    }
+
     async fn ask(&self, message: Vec<u8>) -> Result<u64> {
         let ask = self.to.ask(Message(message.into()));
         Ok(ask.timeout(Duration::from_secs(30)).await?)

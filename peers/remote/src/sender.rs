@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     io::BufRead,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -20,8 +21,16 @@ use crate::{
     work::{OFFERED_PER_SECOND, Scale, TICK, Work},
 };
 
+/// Asks one after another; their latencies in nanoseconds.
+pub type Asks = Pin<Box<dyn Future<Output = Result<Histogram<u64>>> + Send>>;
+
 /// A connection to the receiver.
 pub trait Client: Clone + Send + Sync + 'static {
+    /// Runs asks where the library's users would ask: by default in this task of tokio.
+    fn run(&self, asks: Asks) -> impl Future<Output = Result<Histogram<u64>>> + Send {
+        asks
+    }
+
     /// Sends a message and returns the number in the reply.
     fn ask(&self, message: Vec<u8>) -> impl Future<Output = Result<u64>> + Send;
 
@@ -168,7 +177,8 @@ async fn ask<C: Client>(
     let mut tasks = JoinSet::new();
     for task in 0..outstanding {
         let client = client.clone();
-        tasks.spawn(async move {
+        let asker = client.clone();
+        let asks: Asks = Box::pin(async move {
             let mut latencies_ns = Histogram::<u64>::new(3)?;
             let mut number = task as u64;
             let mut sent = Instant::now();
@@ -180,8 +190,9 @@ async fn ask<C: Client>(
                 latencies_ns.record(answered.duration_since(sent).as_nanos() as u64)?;
                 sent = answered;
             }
-            anyhow::Ok(latencies_ns)
+            Ok(latencies_ns)
         });
+        tasks.spawn(async move { asker.run(asks).await });
     }
     let mut latencies_ns = Histogram::<u64>::new(3)?;
     while let Some(task) = tasks.join_next().await {

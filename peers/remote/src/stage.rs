@@ -121,10 +121,10 @@ impl Stage {
         })
     }
 
-    /// Receiver, sender and server.
+    /// Receiver, sender, and the server if messages pass it.
     fn processes(&self) -> Vec<u32> {
         let mut processes = vec![self.receiver.id(), self.sender.id()];
-        processes.extend(self.broker.as_ref().map(BrokerProcess::id));
+        processes.extend(self.broker.as_ref().and_then(BrokerProcess::message_server));
         processes
     }
 
