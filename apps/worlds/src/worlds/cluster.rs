@@ -343,7 +343,7 @@ pub(crate) fn run(world: &mut World) {
         let member = node.state().flatten().expect("it has joined");
         for key in 0..KEYS {
             // The first message of a session whose other side has ended unheard is lost.
-            let attempts = (0..ATTEMPTS).map(|_| {
+            let mut attempts = (0..ATTEMPTS).map(|_| {
                 let number = {
                     let mut ledger = shared.ledger.lock();
                     ledger.sent += 1;
@@ -359,7 +359,7 @@ pub(crate) fn run(world: &mut World) {
             let may_repeat = |it: &Result<bool, RemoteAskError>| {
                 matches!(it, Err(RemoteAskError::Lost(_) | RemoteAskError::Stale(_)))
             };
-            let outcome = attempts.skip_while(may_repeat).next();
+            let outcome = attempts.find(|it| !may_repeat(it));
             assert_eq!(
                 outcome,
                 Some(Ok(true)),
