@@ -1,5 +1,7 @@
 //! The plots of a run: goodput and latency over time, and who keeps how much in which epochs.
 
+use std::time::Duration;
+
 use super::{
     args::Plan,
     client::Asked,
@@ -34,7 +36,7 @@ pub(super) fn latencies<'a>(asked: impl Iterator<Item = &'a Asked>) -> Vec<f64> 
 /// The reports that were due in each part of a run, by its middle.
 fn bins<'a>(plan: &Plan, asked: &'a [Asked]) -> Vec<(f64, &'a [Asked])> {
     let mut bins = Vec::new();
-    let mut begin = BIN * 0;
+    let mut begin = Duration::ZERO;
     while begin < plan.time() {
         let end = begin + BIN;
         let from = asked.partition_point(|it| it.due < begin);

@@ -196,6 +196,9 @@ pub(super) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         Devices::new(folder.path().into()),
     )?;
 
+    let shown = node.clone();
+    let _shown = board::show("remote", "front", move |text| shown.snapshot().render(text));
+
     let registered = client::register(&directory, plan, console, interrupt);
     let mut answered = runtime.block_on(registered)?;
     let stop = AtomicBool::new(false);
