@@ -6,6 +6,7 @@
 //! that wants what this one keeps first creates the lease's key itself: that succeeds only if the lease has expired.
 
 use std::{
+    mem,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -238,6 +239,7 @@ pub(crate) struct Lease {
     /// Since when the buckets are known not to be open.
     unopened_since_ns: u64,
     is_under_way: bool,
+    has_timer: bool,
     is_open: bool,
     is_released: bool,
 }
@@ -253,6 +255,7 @@ impl Lease {
             leases_created_ms: 0,
             unopened_since_ns: 0,
             is_under_way: false,
+            has_timer: false,
             is_open: false,
             is_released: false,
         }
@@ -275,8 +278,18 @@ impl Lease {
         self.node.engine.open_bucket(leases, Some(ttl), done);
     }
 
-    fn again(&self, cx: &mut Context<Self>) {
-        let _ = cx.wake_after(self.plan.ttl / (2 * RENEWALS), Self::tick);
+    fn again(&mut self, cx: &mut Context<Self>) {
+        self.tick_after(self.plan.ttl / (2 * RENEWALS), cx);
+    }
+
+    /// There is one timer: a connection that comes and goes begins no others.
+    fn tick_after(&mut self, time: Duration, cx: &mut Context<Self>) {
+        if !mem::replace(&mut self.has_timer, true) {
+            let _ = cx.wake_after(time, |this: &mut Self, cx| {
+                this.has_timer = false;
+                this.tick(cx);
+            });
+        }
     }
 
     /// The next thing to do. Each call of the engine ends in a step, which sets the timer again.
@@ -327,6 +340,8 @@ impl Lease {
     ) {
         self.is_under_way = false;
         match outcome {
+            // It was given up meanwhile.
+            Ok(revision) if self.is_released => self.delete(revision),
             Ok(revision) => {
                 let number = match self.state {
                     State::Held { number, .. } => number,
@@ -346,7 +361,7 @@ impl Lease {
                     self.look_for_marker(cx);
                 }
                 self.check();
-                let _ = cx.wake_after(self.plan.ttl / RENEWALS, Self::tick);
+                self.tick_after(self.plan.ttl / RENEWALS, cx);
             }
             Err(EngineError::Conflict) => {
                 self.is_under_way = true;
@@ -382,7 +397,8 @@ impl Lease {
                     number: revision,
                     revision,
                 };
-                self.tick(cx);
+                // Not by `tick`, which gives up a lease whose time is not known.
+                self.put(Expected::Revision(revision), revision, cx);
             }
             // A later start of the node's name waits for the end of the earlier one.
             (Some(LeaseValue::Held { node, .. }), _) => {
@@ -535,13 +551,15 @@ impl Lease {
         self.is_released = true;
         if let State::Held { revision, .. } = self.state {
             self.lose("the lease was given up");
-            let key = LeasePlan::key_of(&self.node.id.name);
-            let done: Done<()> = Box::new(|_| {});
-            self.node
-                .engine
-                .delete(&self.plan.leases, &key, revision, done);
+            self.delete(revision);
             self.state = State::Taking;
         }
+    }
+
+    fn delete(&self, revision: u64) {
+        let key = LeasePlan::key_of(&self.node.id.name);
+        let (engine, leases) = (&self.node.engine, &self.plan.leases);
+        engine.delete(leases, &key, revision, Box::new(|_| {}));
     }
 }
 

@@ -524,13 +524,13 @@ impl Node {
         self.inner.table.nodes()
     }
 
-    /// Tells `watcher` of each node that comes or goes from now on.
+    /// Tells `watcher` of each node that comes or goes from now on. A watcher whose mailbox is full misses it.
     pub fn watch(&self, watcher: Recipient<NodeChange>) {
         let id = self.inner.next_id();
         self.inner.listen(id, move |change| {
             if let Change::Node(change) = change {
-                // A watcher that takes no more messages hears nothing.
-                let _ = watcher.tell(change.clone());
+                // The caller sends this node's heartbeats: it waits for no watcher.
+                let _ = watcher.try_tell(change.clone());
             }
         });
     }

@@ -46,8 +46,9 @@ use crate::{
 /// The time that unused credit stays with a session while others wait.
 const RECLAIM_TIME: Duration = Duration::from_millis(20);
 
-/// Numbers of asks that are remembered, and for how long.
+/// Replies to asks with a number that are remembered, their bytes, and for how long.
 const REMEMBERED_MAX: usize = 4_096;
+const REMEMBERED_BYTES: usize = 16 * 1_024 * 1_024;
 const REMEMBERED_TIME: Duration = Duration::from_secs(60);
 
 /// How a port takes messages.
@@ -106,7 +107,7 @@ pub(crate) struct PortShared {
     pub(crate) lost: Counter,
     pub(crate) refused: Counter,
     pub(crate) malformed: Counter,
-    /// Frames of sessions that are over.
+    /// Frames of sessions that are over, and those that came while this actor was muted and had many.
     pub(crate) stale: Counter,
     pub(crate) replied: Counter,
     pub(crate) sessions: Counter,
@@ -118,22 +119,38 @@ struct Session {
     id: u64,
     peer: NodeId,
     proxy: u64,
+    opening: u64,
     received: Amount,
     limit: Amount,
     /// The number and limit of a reclaim without an answer.
     reclaiming: Option<u64>,
     /// Has messages and no credit for them: the bytes of the first one.
     wants: Option<u64>,
+    /// Which of those that want was the first.
+    wants_turn: u64,
     used_ns: u64,
     /// Replies that are not sent yet.
     items: Vec<u8>,
     count: u32,
+    /// Frames of replies that a full connection holds back. The window bounds them.
+    finished: VecDeque<(u32, Vec<u8>)>,
     frames: u64,
 }
 
 impl Session {
     fn outstanding(&self) -> Amount {
         self.limit.minus(self.received)
+    }
+
+    fn has_replies(&self) -> bool {
+        self.count > 0 || !self.finished.is_empty()
+    }
+
+    fn finish_frame(&mut self) {
+        if self.count > 0 {
+            let frame = (mem::take(&mut self.count), mem::take(&mut self.items));
+            self.finished.push_back(frame);
+        }
     }
 }
 
@@ -171,12 +188,16 @@ pub(crate) struct Port<A: Actor, M> {
     /// then the bytes of another message are free for a while. The sums agree.
     in_use: VecDeque<u64>,
     sessions: BTreeMap<u64, Session>,
-    remembered: BTreeMap<(NodeId, u64), (u64, Remembered)>,
+    remembered: BTreeMap<(NodeId, u64), Remembered>,
+    /// Those that are answered, with the time and the bytes of the reply; the oldest first.
+    done: VecDeque<((NodeId, u64), u64, usize)>,
+    done_bytes: usize,
     has_timer: bool,
     is_reclaiming: bool,
     is_busy: bool,
     is_draining: bool,
     next_reclaim: u64,
+    next_want: u64,
     asked_back_ns: u64,
     _subscriptions: Vec<Subscription>,
     message: std::marker::PhantomData<fn(M)>,
@@ -208,11 +229,14 @@ where
             in_use: VecDeque::new(),
             sessions: BTreeMap::new(),
             remembered: BTreeMap::new(),
+            done: VecDeque::new(),
+            done_bytes: 0,
             has_timer: false,
             is_reclaiming: false,
             is_busy: false,
             is_draining: false,
             next_reclaim: 0,
+            next_want: 0,
             asked_back_ns: 0,
             _subscriptions: subscriptions,
             message: std::marker::PhantomData,
@@ -296,11 +320,11 @@ where
             .sessions
             .values()
             .filter(|it| it.wants.is_some() || it.outstanding().messages == 0)
-            .map(|it| (it.wants.is_none(), it.id))
+            .map(|it| (it.wants.is_none(), it.wants_turn, it.id))
             .collect();
         // Those with messages first: what is taken back from an idle session must not return to it.
         waiting.sort_unstable();
-        for (_, id) in &waiting {
+        for (.., id) in &waiting {
             self.grant(*id);
         }
         let is_short = |it: &Session| it.wants.is_some() || it.outstanding().messages == 0;
@@ -335,14 +359,20 @@ where
         let now_ns = clock::now_ns();
         let share = self.share();
         let idle_ns = RECLAIM_TIME.as_nanos() as u64;
+        let wanting = self.sessions.values().filter(|it| it.wants.is_some());
+        let first = wanting.map(|it| it.wants_turn).min();
         let candidates: Vec<_> = self
             .sessions
             .values()
-            .filter(|it| it.wants.is_none() && it.reclaiming.is_none())
+            .filter(|it| it.reclaiming.is_none())
             .filter(|it| {
                 let has = it.outstanding();
                 let is_idle = now_ns.saturating_sub(it.used_ns) >= idle_ns;
-                has.messages > 0 && (is_idle || has.messages > share.messages)
+                let is_over = has.messages > share.messages || has.bytes > share.bytes;
+                // Of those that want more than they have, only the first one keeps what it has: else all could wait.
+                let is_useless = it.wants.is_some() && first != Some(it.wants_turn);
+                let may_lose = is_useless || it.wants.is_none() && (is_idle || is_over);
+                has.messages > 0 && may_lose
             })
             .map(|it| it.id)
             .collect();
@@ -399,6 +429,10 @@ where
 
     fn want(&mut self, id: u64, bytes: u64, cx: &mut Context<Self>) {
         if let Some(session) = self.sessions.get_mut(&id) {
+            if session.wants.is_none() {
+                self.next_want += 1;
+                session.wants_turn = self.next_want;
+            }
             session.wants = Some(bytes.min(self.options.bytes));
             session.used_ns = clock::now_ns();
             self.refill(cx);
@@ -412,6 +446,7 @@ where
     fn open(&mut self, frame: &Frame, cx: &mut Context<Self>) {
         let Body::Open {
             proxy,
+            opening,
             type_name,
             type_version,
         } = &frame.body
@@ -440,14 +475,16 @@ where
             self.node.send(&frame.from, *proxy, self.id, &body);
             return;
         }
-        // An earlier answer was lost, or came too late.
-        let known = self
-            .sessions
-            .values()
-            .find(|it| it.peer == frame.from && it.proxy == *proxy)
-            .map(|it| it.id);
-        if let Some(id) = known {
-            self.close(id, cx);
+        let of_proxy = |it: &&Session| it.peer == frame.from && it.proxy == *proxy;
+        let known = self.sessions.values().find(of_proxy);
+        match known.map(|it| (it.id, it.opening == *opening)) {
+            // The answer was lost, or is under way.
+            Some((id, true)) => {
+                self.say_opened(id);
+                return;
+            }
+            Some((id, false)) => self.close(id, cx),
+            None => {}
         }
         self.node.meet(&frame.from);
         // Not that of another port to the same proxy, on any node.
@@ -459,20 +496,28 @@ where
                 id,
                 peer: frame.from.clone(),
                 proxy: *proxy,
+                opening: *opening,
                 received: Amount::default(),
                 limit: Amount::default(),
                 reclaiming: None,
                 wants: None,
+                wants_turn: 0,
                 used_ns: clock::now_ns(),
                 items: Vec::new(),
                 count: 0,
+                finished: VecDeque::new(),
                 frames: 0,
             },
         );
         self.collect();
         self.draw(id);
+        self.say_opened(id);
+    }
+
+    fn say_opened(&self, id: u64) {
         let session = &self.sessions[&id];
         let body = Body::Opened {
+            opening: session.opening,
             session: id,
             port: self.id,
             window: self.window(),
@@ -508,6 +553,11 @@ where
                 .send(&frame.from, frame.from_route, self.id, &body);
             return;
         };
+        let end = before.messages.saturating_add(u64::from(count));
+        if !before.is_within(session.limit) || end > session.limit.messages {
+            self.faulty(id, frame, cx);
+            return;
+        }
         if before.messages < session.received.messages {
             // NATS does not repeat or reorder messages of one connection.
             self.shared.stale.add(1);
@@ -525,6 +575,11 @@ where
             };
             let sequence = session.received.messages;
             session.received.add(Amount::new(1, payload.len() as u64));
+            if session.received.bytes > session.limit.bytes {
+                session.received = session.received.min(session.limit);
+                self.faulty(id, frame, cx);
+                return;
+            }
             session.used_ns = clock::now_ns();
             self.shared.received.add(1);
             self.shared.received_bytes.add(payload.len() as u64);
@@ -539,6 +594,16 @@ where
         if is_short {
             self.refill(cx);
         }
+    }
+
+    /// The other side sends what it has no credit for.
+    fn faulty(&mut self, id: u64, frame: &Frame, cx: &mut Context<Self>) {
+        self.node.counters.garbage.add(1);
+        let why = Refusal::Unknown;
+        let body = Body::Closed { session: id, why };
+        self.node
+            .send(&frame.from, frame.from_route, self.id, &body);
+        self.close(id, cx);
     }
 
     /// Positions before this one were never received: their credit is spare, and their asks are lost.
@@ -639,34 +704,38 @@ where
         sequence: u64,
         cx: &mut Context<Self>,
     ) -> bool {
-        let now_ns = clock::now_ns();
-        let oldest_ns = now_ns.saturating_sub(REMEMBERED_TIME.as_nanos() as u64);
-        if self.remembered.len() >= REMEMBERED_MAX {
-            let is_recent = |since_ns: u64| since_ns > oldest_ns;
-            self.remembered.retain(|_, it| is_recent(it.0));
-        }
-        if self.remembered.len() >= REMEMBERED_MAX {
-            let oldest = self.remembered.iter().min_by_key(|(_, it)| it.0);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                self.remembered.remove(&oldest);
-            }
-        }
         match self.remembered.get_mut(request) {
             None => {
                 let pending = Remembered::Pending(Vec::new());
-                self.remembered.insert(request.clone(), (now_ns, pending));
+                self.remembered.insert(request.clone(), pending);
                 false
             }
-            Some((_, Remembered::Pending(waiting))) => {
+            Some(Remembered::Pending(waiting)) => {
                 self.shared.repeated.add(1);
                 waiting.push((session, sequence));
                 true
             }
-            Some((_, Remembered::Done(outcome))) => {
+            Some(Remembered::Done(outcome)) => {
                 self.shared.repeated.add(1);
                 let outcome = outcome.clone();
                 self.reply(session, sequence, outcome, cx);
                 true
+            }
+        }
+    }
+
+    /// Removes replies that are too old or too many. Those that are not answered yet are bounded by the window.
+    fn forget(&mut self) {
+        let time_ns = REMEMBERED_TIME.as_nanos() as u64;
+        let oldest_ns = clock::now_ns().saturating_sub(time_ns);
+        while let Some((_, since_ns, bytes)) = self.done.front() {
+            let is_over = self.done.len() > REMEMBERED_MAX || self.done_bytes > REMEMBERED_BYTES;
+            if !is_over && *since_ns >= oldest_ns {
+                return;
+            }
+            self.done_bytes -= bytes;
+            if let Some((request, ..)) = self.done.pop_front() {
+                self.remembered.remove(&request);
             }
         }
     }
@@ -680,7 +749,7 @@ where
         cx: &mut Context<Self>,
     ) {
         if let Some(request) = request
-            && let Some((_, remembered)) = self.remembered.get_mut(&request)
+            && let Some(remembered) = self.remembered.get_mut(&request)
         {
             let done = Remembered::Done(outcome.clone());
             if let Remembered::Pending(waiting) = mem::replace(remembered, done) {
@@ -688,6 +757,10 @@ where
                     self.reply(session, sequence, outcome.clone(), cx);
                 }
             }
+            let bytes = outcome.as_ref().map_or(0, Bytes::len);
+            self.done_bytes += bytes;
+            self.done.push_back((request, clock::now_ns(), bytes));
+            self.forget();
         }
         self.reply(session, sequence, outcome, cx);
     }
@@ -724,18 +797,22 @@ where
             len: payload.len() as u32,
         };
         if session.count > 0 && session.items.len() + payload.len() > FRAME_BYTES {
-            self.flush(id);
+            session.finish_frame();
         }
-        if let Some(session) = self.sessions.get_mut(&id) {
-            let items = mem::take(&mut session.items);
-            session.items = wire::append(items, &head, &payload);
-            session.count += 1;
-        }
+        let items = mem::take(&mut session.items);
+        session.items = wire::append(items, &head, &payload);
+        session.count += 1;
         if cx.depth() == 0 {
             self.flush(id);
-        } else if !self.has_timer {
+        }
+        if (cx.depth() > 0 || self.is_busy) && !self.has_timer {
             self.has_timer = true;
-            let _ = cx.wake_after(FRAME_TIME, Self::flush_late);
+            // That the connection is writable again may not be heard.
+            let time = match self.is_busy {
+                true => self.node.options.heartbeat,
+                false => FRAME_TIME,
+            };
+            let _ = cx.wake_after(time, Self::flush_late);
         }
     }
 
@@ -745,12 +822,9 @@ where
     }
 
     fn flush_all(&mut self, cx: &mut Context<Self>) {
-        let filled: Vec<_> = self
-            .sessions
-            .values()
-            .filter(|it| it.count > 0)
-            .map(|it| it.id)
-            .collect();
+        self.is_busy = false;
+        let filled = self.sessions.values().filter(|it| it.has_replies());
+        let filled: Vec<_> = filled.map(|it| it.id).collect();
         for id in filled {
             self.flush(id);
         }
@@ -758,24 +832,25 @@ where
     }
 
     fn flush(&mut self, id: u64) {
-        let Some(session) = self.sessions.get_mut(&id).filter(|it| it.count > 0) else {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let body = Body::Replies {
-            session: id,
-            number: session.frames,
-            count: session.count,
-        };
-        let mut frame = wire::encode(&self.node.id, self.id, session.proxy, &body);
-        frame.extend_from_slice(&session.items);
-        match self.node.publish_to(&session.peer, frame) {
-            Err(EngineError::Busy) => self.is_busy = true,
-            // If it is not sent, the session's proxy finds a number missing, or its connection was lost, too.
-            Ok(()) | Err(_) => {
-                session.frames += 1;
-                session.count = 0;
-                session.items.clear();
+        session.finish_frame();
+        while let Some((count, items)) = session.finished.front() {
+            let body = Body::Replies {
+                session: id,
+                number: session.frames,
+                count: *count,
+            };
+            let mut frame = wire::encode(&self.node.id, self.id, session.proxy, &body);
+            frame.extend_from_slice(items);
+            if self.node.publish_to(&session.peer, frame) == Err(EngineError::Busy) {
+                self.is_busy = true;
+                return;
             }
+            // If it is not sent, the session's proxy finds a number missing, or its connection was lost, too.
+            session.frames += 1;
+            session.finished.pop_front();
         }
     }
 
@@ -796,7 +871,8 @@ where
                 {
                     session.reclaiming = None;
                     // The sender sends no further, and all that it has sent came before this frame.
-                    let limit = limit.max(session.received).min(session.limit);
+                    let sent = sent.min(session.limit);
+                    let limit = limit.max(sent).max(session.received).min(session.limit);
                     let freed = session.limit.minus(limit);
                     session.limit = limit;
                     self.spare.add(freed);
@@ -812,7 +888,12 @@ where
                 wants,
             } => {
                 let (id, sent, wants) = (*session, *sent, *wants);
-                if !self.sessions.contains_key(&id) {
+                let limit = self.sessions.get(&id).map(|it| it.limit);
+                if limit.is_some_and(|limit| !sent.is_within(limit)) {
+                    self.faulty(id, frame, cx);
+                    return;
+                }
+                if limit.is_none() {
                     let body = Body::Closed {
                         session: id,
                         why: Refusal::Unknown,
@@ -877,11 +958,11 @@ where
             return;
         }
         self.collect();
-        let is_answered = self.spare.messages == self.options.messages;
+        let is_answered = self.spare.messages >= self.options.messages;
         let is_told = self
             .sessions
             .values()
-            .all(|it| it.reclaiming.is_none() && it.count == 0);
+            .all(|it| it.reclaiming.is_none() && !it.has_replies());
         if is_answered && is_told {
             self.say_closed(&Refusal::Terminated);
             self.sessions.clear();
@@ -923,14 +1004,22 @@ where
     fn started(&mut self, cx: &mut Context<Self>) {
         cx.watch(&self.actor);
         let me = cx.actor_ref();
+        let unheard = self.shared.clone();
         self.node.add_route(self.id, move |arrived| {
-            if let Arrived::Frame(frame) = arrived {
-                let _ = me.tell_lane(CONTROL_LANE, PortControl::Arrived(frame));
+            // On the thread of the engine, which must not wait, and this actor may be muted. A message that is not taken
+            // is a gap, and other frames are repeated.
+            if let Arrived::Frame(frame) = arrived
+                && me
+                    .try_tell_lane(CONTROL_LANE, PortControl::Arrived(frame))
+                    .is_err()
+            {
+                unheard.stale.add(1);
             }
         });
         let me = cx.actor_ref();
         self.node.listen(self.id, move |change| {
-            let _ = me.tell_lane(CONTROL_LANE, PortControl::Change(change.clone()));
+            let change = PortControl::Change(change.clone());
+            let _ = me.try_tell_lane(CONTROL_LANE, change);
         });
     }
 

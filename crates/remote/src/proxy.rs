@@ -240,6 +240,10 @@ pub(crate) struct Proxy {
     type_version: u32,
     shared: Arc<ProxyShared>,
     session: Option<Session>,
+    /// Of the session that is opened now, or was opened last.
+    opening: u64,
+    /// A port has refused, and perhaps another one opens.
+    refused: Option<String>,
     filling: Filling,
     /// The next message, without credit; then those that are sent again.
     held: VecDeque<(Outgoing, Deferred<Reply>)>,
@@ -261,6 +265,8 @@ impl Proxy {
     ) -> Self {
         Self {
             id: node.next_id(),
+            opening: node.next_id(),
+            refused: None,
             node,
             subject,
             type_name,
@@ -291,13 +297,16 @@ impl Proxy {
         if self.session.is_some() || self.node.is_closed() {
             return;
         }
-        if self.is_opening_for(self.node.options.down_after)
+        if let Some(why) = self.refused.take() {
+            self.give_up(Status::Refused, &why, cx);
+        } else if self.is_opening_for(self.node.options.down_after)
             && self.shared.status() == Status::Opening
         {
             self.give_up(Status::Unreachable, "nobody answers", cx);
         }
         let body = Body::Open {
             proxy: self.id,
+            opening: self.opening,
             type_name: self.type_name.to_owned(),
             type_version: self.type_version,
         };
@@ -399,6 +408,14 @@ impl Proxy {
         cx: &mut Context<Self>,
     ) -> Result<(), (Outgoing, Deferred<Reply>)> {
         let len = msg.payload.len() as u64;
+        // The deadline may have passed while it was held.
+        let left = reply.deadline().map(time_left);
+        if left == Some(None) {
+            self.shared.undelivered.add(1);
+            reply.reply(Err(Failure::Expired));
+            return Ok(());
+        }
+        let left_us = left.flatten().map(|left| left.as_micros() as u64);
         let Some(session) = self.session.as_mut().filter(|_| !self.is_busy) else {
             return Err((msg, reply));
         };
@@ -421,18 +438,6 @@ impl Proxy {
             }
             return Err((msg, reply));
         }
-        // The deadline may have passed while it was held.
-        let left_us = match reply.deadline() {
-            Some(deadline) => match time_left(deadline) {
-                Some(left) => Some(left.as_micros() as u64),
-                None => {
-                    self.shared.undelivered.add(1);
-                    reply.reply(Err(Failure::Expired));
-                    return Ok(());
-                }
-            },
-            None => None,
-        };
         if self.filling.count == 0 {
             self.filling.before = session.sent;
         } else if self.filling.items.len() + msg.payload.len() > FRAME_BYTES {
@@ -518,8 +523,9 @@ impl Proxy {
             };
             self.say_probe(wants);
         }
+        // The first one that waits may have expired.
+        self.go_on(cx);
         self.probe_later(cx);
-        self.set_unfinished(cx);
     }
 
     fn say_probe(&self, wants: u64) {
@@ -537,6 +543,8 @@ impl Proxy {
     fn probe_idle(&mut self, cx: &mut Context<Self>) {
         self.has_idle_timer = false;
         if self.session.is_some() {
+            // That the connection is writable again may not have been heard.
+            self.is_busy = false;
             self.flush(cx);
             self.say_probe(0);
             self.probe_idle_later(cx);
@@ -608,8 +616,10 @@ impl Proxy {
         self.set_unfinished(cx);
         let terminated = self.terminated(Some(session.peer), exit);
         for watcher in mem::take(&mut self.watchers) {
-            let _ = watcher.tell(terminated.clone());
+            // This actor waits for no watcher.
+            let _ = watcher.try_tell(terminated.clone());
         }
+        self.opening = self.node.next_id();
         self.opening_since_ns = clock::now_ns();
         self.retry = RETRY_MIN;
         self.retry_later(cx);
@@ -626,19 +636,22 @@ impl Proxy {
     fn frame(&mut self, frame: Frame, cx: &mut Context<Self>) {
         match frame.body {
             Body::Opened {
+                opening,
                 session,
                 port,
                 window,
                 limit,
             } => {
-                if let Some(present) = &self.session {
-                    if present.id != session {
-                        // A second answer to two attempts.
-                        self.node
-                            .send(&frame.from, port, self.id, &Body::Close { session });
+                let present = self.session.as_ref().map(|it| it.id);
+                if present.is_some() || opening != self.opening {
+                    if present != Some(session) {
+                        // Of another port, or of an earlier opening.
+                        let body = Body::Close { session };
+                        self.node.send(&frame.from, port, self.id, &body);
                     }
                     return;
                 }
+                self.refused = None;
                 self.node.meet(&frame.from);
                 *self.shared.peer.lock() = Some(frame.from.clone());
                 self.session = Some(Session {
@@ -658,9 +671,9 @@ impl Proxy {
                 self.probe_idle_later(cx);
                 self.go_on(cx);
             }
+            // Another port of this name may open: the next attempt gives up.
             Body::Refused { why } if self.session.is_none() => {
-                self.give_up(Status::Refused, &why.to_string(), cx);
-                self.retry_later(cx);
+                self.refused = Some(why.to_string());
             }
             // Of an earlier session, whose end did not reach the port: it would keep the credit for ever.
             Body::Grant { session, .. }
@@ -713,10 +726,11 @@ impl Proxy {
                     self.lose(0, u64::MAX, "replies were lost");
                 }
                 if let Some(session) = &mut self.session {
-                    session.replies = number + 1;
+                    session.replies = number.saturating_add(1);
                 }
                 self.replies(count, items);
-                self.set_unfinished(cx);
+                // Those that are sent again wait.
+                self.go_on(cx);
             }
             Body::Probed {
                 session: id,
@@ -724,7 +738,7 @@ impl Proxy {
             } if id == session.id && replies > session.replies => {
                 session.replies = replies;
                 self.lose(0, u64::MAX, "replies were lost");
-                self.set_unfinished(cx);
+                self.go_on(cx);
             }
             Body::Gap {
                 session: id,
@@ -732,7 +746,6 @@ impl Proxy {
                 end,
             } if id == session.id => {
                 self.lose(first, end, "the message was lost");
-                self.set_unfinished(cx);
                 self.go_on(cx);
             }
             Body::Closed { session: id, why } if id == session.id => {
@@ -812,7 +825,8 @@ impl Actor for Proxy {
                 Arrived::Frame(frame) => Control::Frame(frame),
                 Arrived::NoResponders => Control::NoResponders,
             };
-            let _ = me.tell_lane(CONTROL_LANE, control);
+            // On the thread of the engine, which must not wait. The next probe finds what is missing.
+            let _ = me.try_tell_lane(CONTROL_LANE, control);
         });
         let me = cx.actor_ref();
         self.node.listen(self.id, move |change| {
@@ -833,6 +847,9 @@ impl Actor for Proxy {
         }
         let why = "the reference has ended";
         self.end_session(RemoteExit::Disconnected, why, cx);
+        for watcher in mem::take(&mut self.watchers) {
+            let _ = watcher.try_tell(self.terminated(None, RemoteExit::Disconnected));
+        }
         self.shared.end();
         for (msg, reply) in mem::take(&mut self.held) {
             self.fail(msg, reply);
@@ -898,8 +915,12 @@ impl Handler<Control> for Proxy {
             }
             Control::NoResponders => {}
             Control::Drain => self.end_if_drained(cx),
-            Control::Watch(watcher) if self.session.is_none() && self.shared.sessions.get() > 0 => {
-                let _ = watcher.tell(self.terminated(None, RemoteExit::Disconnected));
+            Control::Watch(watcher)
+                if self.session.is_none()
+                    && (self.shared.sessions.get() > 0
+                        || self.shared.status() != Status::Opening) =>
+            {
+                let _ = watcher.try_tell(self.terminated(None, RemoteExit::Disconnected));
             }
             Control::Watch(watcher) => self.watchers.push(watcher),
             Control::Change(Change::Node(NodeChange::Down { node, .. })) => {

@@ -47,8 +47,13 @@ impl Amount {
     }
 
     pub(crate) fn add(&mut self, other: Self) {
-        self.messages += other.messages;
-        self.bytes += other.bytes;
+        self.messages = self.messages.saturating_add(other.messages);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    /// Whether neither is more than that of `other`.
+    pub(crate) const fn is_within(self, other: Self) -> bool {
+        self.messages <= other.messages && self.bytes <= other.bytes
     }
 
     pub(crate) const fn minus(self, other: Self) -> Self {
@@ -86,14 +91,16 @@ pub(crate) struct Head {
 /// What a frame says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Body {
-    /// A proxy wants a session with a port.
+    /// A proxy wants a session with a port. It repeats this with the same `opening` until there is an answer.
     Open {
         proxy: u64,
+        opening: u64,
         type_name: String,
         type_version: u32,
     },
     /// A port's answer. `window`: the most that the port grants to all.
     Opened {
+        opening: u64,
         session: u64,
         port: u64,
         window: Amount,

@@ -83,9 +83,13 @@ impl Process {
         }
     }
 
-    /// Ends it in order.
+    /// Ends it in order, if it lives.
     pub(super) fn end(&mut self) {
-        if let Some(pid) = self.pid() {
+        // The number of one that has ended may be another's.
+        let has_ended = self.guarded.has_ended().unwrap_or(true);
+        if let Some(pid) = self.pid().filter(|_| !has_ended) {
+            self.pause(false);
+            self.link.cut(false);
             let _ = kill_process(pid, Signal::TERM);
         }
         let _ = self.guarded.wait();

@@ -79,9 +79,9 @@ pub(super) struct Event {
     pub(super) process: String,
     /// Since the beginning of the load.
     pub(super) at_s: f64,
-    /// Until the last report was due that was not answered in time; 0 if all were. It ends with the next deed.
+    /// Until the last report was due that failed before the next deed; 0 if none did.
     pub(super) recovered_s: f64,
-    /// Of the reports that were due until the next deed.
+    /// Reports that failed before the next deed.
     pub(super) failed: u64,
 }
 
@@ -246,7 +246,7 @@ pub(super) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     answered.extend(asked.iter().filter(is_answered).map(|it| it.number));
     let found = check::check(folder.path(), plan.partitions, &answered)?;
     let kept: Vec<Kept> = said.into_iter().filter_map(|it| kept(it, begin)).collect();
-    let events = follow(&events, &asked, plan);
+    let events = follow(&events, &asked);
     let record = Record::new(plan, &asked, &events, &found);
     let side = match plan.nodes {
         1 => Side::Failure,
@@ -275,19 +275,19 @@ fn kept((process, at, status): Said, begin: Instant) -> Option<Kept> {
     })
 }
 
-/// What followed each deed.
-fn follow(events: &[(Deed, String, f64)], asked: &[Asked], plan: &Plan) -> Vec<Event> {
+/// What followed each deed, until the next one. A report that was under way at a deed failed because of it.
+fn follow(events: &[(Deed, String, f64)], asked: &[Asked]) -> Vec<Event> {
     let ends = events.iter().skip(1).map(|it| it.2);
-    let ends = ends.chain([plan.time().as_secs_f64()]);
+    let ends = ends.chain([f64::INFINITY]);
     let event = |((deed, process, at_s), end_s): (&(Deed, String, f64), f64)| {
-        let due = |it: &&Asked| (*at_s..end_s).contains(&it.due.as_secs_f64());
-        let failed = asked.iter().filter(due).filter(|it| it.error.is_some());
+        let ended = |it: &&Asked| (*at_s..end_s).contains(&it.ended.as_secs_f64());
+        let failed = asked.iter().filter(ended).filter(|it| it.error.is_some());
         let last = failed.clone().next_back();
         Event {
             deed: *deed,
             process: process.clone(),
             at_s: *at_s,
-            recovered_s: last.map_or(0.0, |it| it.due.as_secs_f64() - at_s),
+            recovered_s: last.map_or(0.0, |it| (it.due.as_secs_f64() - at_s).max(0.0)),
             failed: failed.count() as u64,
         }
     };

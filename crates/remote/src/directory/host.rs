@@ -16,7 +16,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -95,7 +98,7 @@ pub(crate) struct Host<K: RemoteKey, A: Actor> {
     accepts: Accepts<K, A>,
     member: DirectoryOptions,
     waiting: LaneConfig,
-    load: Load<K, A>,
+    load: Stored<K, A>,
     partitions: Vec<Partition<K, A>>,
     /// Nodes that have announced that they take part.
     hosts: BTreeMap<String, NodeId>,
@@ -110,7 +113,6 @@ pub(crate) struct Host<K: RemoteKey, A: Actor> {
 }
 
 type Stored<K, A> = Arc<dyn StoreOf<K, A>>;
-type Load<K, A> = Stored<K, A>;
 
 /// A [`RemoteStore`] of any type.
 trait StoreOf<K, A>: Send + Sync {
@@ -132,6 +134,8 @@ impl<K, A, S: RemoteStore<K, A>> StoreOf<K, A> for S {
 struct PartStore<K, A> {
     store: Stored<K, A>,
     fence: Fence,
+    /// Whoever still knows the directory makes no activation in it.
+    is_released: Arc<AtomicBool>,
 }
 
 impl<K: RemoteKey, A: Actor> Store<K, A> for PartStore<K, A> {
@@ -140,6 +144,10 @@ impl<K: RemoteKey, A: Actor> Store<K, A> for PartStore<K, A> {
     fn load(&self, activation: &Activation<K>) -> Result<A, String> {
         if !self.fence.is_valid() {
             return Err("the lease of this node is over".to_owned());
+        }
+        // Ordering: Acquire, pairs with the Release of `release`. An activation that began before is counted, and saved.
+        if self.is_released.load(Ordering::Acquire) {
+            return Err("the partition moves".to_owned());
         }
         self.store.load(&activation.key, &self.fence)
     }
@@ -441,7 +449,6 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 return;
             }
         };
-        // A message that meets the end of an activation goes to the next one.
         let actor = match owned.directory.get(&key) {
             Ok(actor) => actor,
             Err(_) => {
@@ -489,6 +496,11 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             if peer.try_tell(routed).is_err() {
                 self.shared.refused.add(1);
             }
+            return;
+        }
+        // An ask that waits here would hold up all others.
+        if peer.depth() >= self.waiting.bound() as u64 {
+            self.refuse(reply, Failure::Full);
             return;
         }
         let deadline = reply.deadline();
@@ -603,13 +615,19 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             return;
         };
         if fence.is_valid() {
+            let is_released = Arc::new(AtomicBool::new(false));
             let store = PartStore {
                 store: self.load.clone(),
                 fence: fence.clone(),
+                is_released: is_released.clone(),
             };
             let directory = cx.system().directory(self.member.clone(), store);
             let directory = directory.expect("the options were checked");
-            let owned = Arc::new(Owned { directory, fence });
+            let owned = Arc::new(Owned {
+                directory,
+                fence,
+                is_released,
+            });
             self.shared.keep(index, owned.clone());
             self.shared.claims.add(1);
             self.partitions[index as usize].place = Place::Kept(owned);
@@ -771,6 +789,8 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         match mem::replace(&mut partition.place, Place::Free) {
             Place::Kept(owned) => {
                 drop(self.shared.remove(index));
+                // Ordering: Release, see `PartStore::load`.
+                owned.is_released.store(true, Ordering::Release);
                 owned.directory.passivate_all();
                 partition.place = Place::Releasing(owned, VecDeque::new());
             }

@@ -315,6 +315,13 @@ impl Node {
             .pending_asks(freeboard_actor::PENDING_ASKS_BOUND_MAX);
         let host = inner.system.spawn_once(spawn, host);
         let host = host.map_err(|error| NodeError::Option(error.to_string()))?;
+        let name = format!("{}/{}", shared.name, inner.id.name);
+        let subject = host_subject(&inner, &shared.name, &inner.id);
+        let window = window.lane(host::MESSAGE_LANE);
+        if let Err(error) = self.publish_at::<Routed, _>(&name, subject, &host, window) {
+            host.stop();
+            return Err(error);
+        }
         let listening = host.clone();
         lease::listen(
             &lease,
@@ -322,9 +329,6 @@ impl Node {
                 let _ = listening.tell(HostControl::lease(change));
             }),
         );
-        let name = format!("{}/{}", shared.name, inner.id.name);
-        let subject = host_subject(&inner, &shared.name, &inner.id);
-        self.publish_at::<Routed, _>(&name, subject, &host, window.lane(host::MESSAGE_LANE))?;
         let counted = Arc::downgrade(&shared);
         inner.kept.add_directory(move || {
             let shared = counted.upgrade()?;

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, atomic::AtomicU64, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -149,6 +152,8 @@ fn deliver<K: RemoteKey, A: Actor + Receives<M, Reply = M::Reply>, M: RemoteMess
 pub(crate) struct Owned<K: RemoteKey, A: Actor> {
     pub(crate) directory: Part<K, A>,
     pub(crate) fence: Fence,
+    /// The partition is given up: there are no new activations.
+    pub(crate) is_released: Arc<AtomicBool>,
 }
 
 /// What other threads read of a node's part of a directory.

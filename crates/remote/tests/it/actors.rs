@@ -541,6 +541,48 @@ fn the_end_of_an_actor_and_of_a_node_are_told() {
 }
 
 #[test]
+fn over_a_slow_network_a_session_stays() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (_, _adder) = world.adder(&a, "sums", PublishOptions::new());
+        // Longer than the time between two attempts to open a session.
+        world.nats.set_delay(Duration::from_millis(150));
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        for number in 0..20 {
+            let reply = to.ask(Add(number)).timeout(Duration::from_secs(20)).wait();
+            assert!(reply.is_ok(), "seed {seed}: {reply:?}");
+        }
+        assert_eq!(to.counters().sessions, 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn senders_of_messages_larger_than_their_share_all_go_on() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let c = world.node("c", seed + 900);
+        let (_, adder) = world.adder(&a, "sums", PublishOptions::new());
+        let window = PublishOptions::new().window(64, 100_000);
+        a.publish_with::<Other, _>("bytes", &adder, window)
+            .expect("published");
+        let senders = [&b, &c].map(|node| node.remote::<Other>("bytes").expect("a valid name"));
+        for to in &senders {
+            world.connected(to);
+        }
+        let asks: Vec<_> = (0..10)
+            .map(|turn| {
+                senders[turn % 2]
+                    .ask(Other(vec![0; 60_000]))
+                    .into_future_in(&world)
+            })
+            .collect();
+        for ask in asks {
+            world.until(|| ask.lock().expect("no panic").is_some());
+        }
+    }
+}
+
+#[test]
 fn an_end_that_was_not_heard_is_found_by_an_idle_reference() {
     for seed in 0..SEEDS {
         let (world, a, b) = two_nodes(seed);
