@@ -89,6 +89,10 @@ mod tokio_bridge;
 mod tonic_service;
 #[path = "../../examples/topic.rs"]
 mod topic;
+#[cfg(all(feature = "archive", feature = "remote"))]
+#[allow(dead_code, reason = "the test names its own server")]
+#[path = "../../examples/unique_name.rs"]
+mod unique_name;
 
 /// The README's table links each example with the question that opens it. Each example is short.
 #[test]
@@ -131,5 +135,15 @@ fn the_example_of_two_processes_runs_on_a_server() {
     if let Some(server) = if_installed(nats(JetStream::Off, "")) {
         let url = format!("nats://{}", server.address());
         remote::run(&url, "both").expect("it runs");
+    }
+}
+
+#[cfg(all(feature = "archive", feature = "remote"))]
+#[test]
+fn the_example_of_a_unique_name_runs_on_a_server() {
+    use freeboard_test_servers::{JetStream, if_installed, nats};
+
+    if let Some(server) = if_installed(nats(JetStream::On, "")) {
+        unique_name::run(&format!("nats://{}", server.address())).expect("it runs");
     }
 }
