@@ -269,6 +269,7 @@ impl NodeInner {
             of.credit += shared.credit();
             let lanes = proxy.snapshot().lanes;
             of.waiting += lanes.get(MESSAGE_LANE).map_or(0, |it| it.depth);
+            of.waiting += shared.held();
             of.counters.add(RemoteCounters::of(proxy, shared));
         }
         let named = |(name, of)| ReferenceSnapshot { name, ..of };

@@ -24,8 +24,8 @@ use crate::{
     members::{Join, Leave, Members, Met, NodeChange, NodeInfo, Table},
     metrics::Kept,
     nats::{NatsEngine, NatsOptions},
-    proxy::{CONTROL_LANE, Control},
-    remote_ref::{Proxies, Published},
+    proxy::{CONTROL_LANE, Control, FRAME_BYTES},
+    remote_ref::{OVERHEAD_BYTES, Proxies, Published},
     wire::{self, Body, Frame, NodeId, WireError},
 };
 
@@ -108,7 +108,7 @@ impl NodeOptions {
     fn validate(&self) -> Result<(), NodeError> {
         check_name(&self.name)?;
         check_name(&self.prefix)?;
-        if self.heartbeat.is_zero() || self.down_after < self.heartbeat * 3 {
+        if self.heartbeat.is_zero() || self.down_after < self.heartbeat.saturating_mul(3) {
             return Err(NodeError::Option(
                 "a node counts as down after at least three heartbeats".to_owned(),
             ));
@@ -259,6 +259,12 @@ impl NodeInner {
         }
     }
 
+    /// A frame is sent when it has so many bytes, or when no message waits: no more than the server takes.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        let payload_max = self.engine.payload_max();
+        FRAME_BYTES.min(payload_max.saturating_sub(OVERHEAD_BYTES))
+    }
+
     /// Sends a frame without items to a route of another node.
     pub(crate) fn send(&self, to: &NodeId, route: u64, from_route: u64, body: &Body) {
         let frame = wire::encode(&self.id, from_route, route, body);
@@ -376,7 +382,8 @@ impl Node {
     /// Connects to NATS, and joins. Blocks until the connection is there, and for [`NodeOptions::join_time`].
     ///
     /// # Errors
-    /// [`NodeError`]: a wrong option or URL, no server, no permission, or a name that is taken.
+    /// [`NodeError`]: a wrong option or URL, no server, wrong credentials, or a name that is taken. A subject that the
+    /// server denies is logged, and counted in [`Node::snapshot`].
     pub fn join(system: &System, mut options: NodeOptions) -> Result<Self, NodeError> {
         options.validate()?;
         let nats = options.nats.take().unwrap_or_else(|| NatsOptions::new(""));
@@ -543,7 +550,8 @@ impl Node {
     /// Leaves in order, within this time: what this node has accepted is sent, what has arrived is handled and answered, and
     /// the others are told. Blocks. `true` if all was done in time.
     pub fn leave(&self, within: Duration) -> bool {
-        let deadline = clock::to_instant(clock::now_ns().saturating_add(within.as_nanos() as u64));
+        let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = clock::to_instant(clock::now_ns().saturating_add(within_ns));
         let parts = std::mem::take(&mut *self.inner.at_leave.lock());
         for ends in parts {
             ends(deadline);

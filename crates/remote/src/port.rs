@@ -38,8 +38,8 @@ use crate::{
     error::Failure,
     members::NodeChange,
     message::RemoteMessage,
-    node::{Arrived, Change, NodeInner},
-    proxy::{CONTROL_LANE, FRAME_BYTES, FRAME_TIME},
+    node::{Arrived, CONTROL_BOUND, Change, NodeInner},
+    proxy::{CONTROL_LANE, FRAME_TIME, HEAD_BYTES},
     wire::{self, Amount, Body, Frame, ItemHead, NodeId, Refusal, ReplyHead},
 };
 
@@ -796,7 +796,8 @@ where
             failure,
             len: payload.len() as u32,
         };
-        if session.count > 0 && session.items.len() + payload.len() > FRAME_BYTES {
+        let frame_bytes = self.node.frame_bytes();
+        if session.count > 0 && session.items.len() + payload.len() + HEAD_BYTES > frame_bytes {
             session.finish_frame();
         }
         let items = mem::take(&mut session.items);
@@ -1008,11 +1009,17 @@ where
         self.node.add_route(self.id, move |arrived| {
             // On the thread of the engine, which must not wait, and this actor may be muted. A message that is not taken
             // is a gap, and other frames are repeated.
-            if let Arrived::Frame(frame) = arrived
-                && me
-                    .try_tell_lane(CONTROL_LANE, PortControl::Arrived(frame))
-                    .is_err()
-            {
+            let Arrived::Frame(frame) = arrived else {
+                return;
+            };
+            // Credit bounds the messages: the other half of the lane is theirs.
+            let is_repeated = matches!(
+                frame.body,
+                Body::Open { .. } | Body::Probe { .. } | Body::Want { .. } | Body::Find { .. }
+            );
+            let has_place = !is_repeated || me.depth() < CONTROL_BOUND as u64 / 2;
+            let control = PortControl::Arrived(frame);
+            if !has_place || me.try_tell_lane(CONTROL_LANE, control).is_err() {
                 unheard.stale.add(1);
             }
         });

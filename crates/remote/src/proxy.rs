@@ -45,8 +45,11 @@ use crate::{
 pub(crate) const CONTROL_LANE: usize = 0;
 pub(crate) const MESSAGE_LANE: usize = 1;
 
-/// A frame is sent when it has so many bytes, or when no message waits.
+/// A frame is sent when it has so many bytes, or when no message waits. See [`NodeInner::frame_bytes`].
 pub(crate) const FRAME_BYTES: usize = 32 * 1_024;
+
+/// The head of an item takes fewer.
+pub(crate) const HEAD_BYTES: usize = 64;
 
 /// A frame is sent after this time, if the messages that wait are all shed.
 pub(crate) const FRAME_TIME: Duration = Duration::from_millis(1);
@@ -124,6 +127,8 @@ pub(crate) struct ProxyShared {
     why: Mutex<String>,
     /// Messages that may be sent now.
     pub(crate) credit: AtomicU64,
+    /// Messages that have left the lane, and are not sent.
+    held: AtomicU64,
     /// Messages that were returned to their senders.
     pub(crate) refused: Counter,
     pub(crate) sent: Counter,
@@ -145,6 +150,7 @@ impl ProxyShared {
             status: AtomicU8::new(Status::Opening as u8),
             why: Mutex::default(),
             credit: AtomicU64::new(0),
+            held: AtomicU64::new(0),
             refused: Counter::default(),
             sent: Counter::default(),
             sent_bytes: Counter::default(),
@@ -155,6 +161,11 @@ impl ProxyShared {
             sessions: Counter::default(),
             peer: Mutex::default(),
         }
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        // Ordering: Relaxed, a gauge.
+        self.held.load(Ordering::Relaxed)
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -352,6 +363,9 @@ impl Proxy {
     }
 
     fn set_unfinished(&self, cx: &mut Context<Self>) {
+        let waiting = self.held.len() as u64 + u64::from(self.filling.count);
+        // Ordering: Relaxed, a gauge.
+        self.shared.held.store(waiting, Ordering::Relaxed);
         let has_asks = self.session.as_ref().is_some_and(|it| !it.asks.is_empty());
         cx.set_unfinished(has_asks || !self.held.is_empty() || self.filling.count > 0);
     }
@@ -440,7 +454,9 @@ impl Proxy {
         }
         if self.filling.count == 0 {
             self.filling.before = session.sent;
-        } else if self.filling.items.len() + msg.payload.len() > FRAME_BYTES {
+        } else if self.filling.items.len() + msg.payload.len() + HEAD_BYTES
+            > self.node.frame_bytes()
+        {
             self.flush(cx);
             return self.append(msg, reply, cx);
         }
@@ -461,8 +477,6 @@ impl Proxy {
             let again = (msg.attempts > 0).then_some(msg);
             session.asks.insert(sequence, Sent { reply, again });
         }
-        self.shared.sent.add(1);
-        self.shared.sent_bytes.add(len);
         Ok(())
     }
 
@@ -480,6 +494,9 @@ impl Proxy {
         frame.extend_from_slice(&self.filling.items);
         match self.node.publish_to(&session.peer, frame) {
             Ok(()) => {
+                let bytes = session.sent.minus(self.filling.before).bytes;
+                self.shared.sent.add(u64::from(self.filling.count));
+                self.shared.sent_bytes.add(bytes);
                 self.filling.items.clear();
                 self.filling.count = 0;
                 self.shared.frames.add(1);
@@ -876,7 +893,7 @@ impl DeferredHandler<Outgoing> for Proxy {
         }
         match self.append(msg, reply, cx) {
             Ok(()) => {
-                if cx.depth() == 0 || self.filling.items.len() >= FRAME_BYTES {
+                if cx.depth() == 0 || self.filling.items.len() >= self.node.frame_bytes() {
                     self.flush(cx);
                 } else if !self.filling.has_timer {
                     self.filling.has_timer = true;

@@ -455,7 +455,7 @@ impl<M: RemoteMessage> RemoteRef<M> {
 
     /// Messages that wait for credit.
     pub fn depth(&self) -> u64 {
-        self.proxy.depth()
+        self.proxy.depth() + self.shared.held()
     }
 
     /// The name that it was made with.
@@ -620,7 +620,8 @@ impl<M: RemoteMessage> RemoteAsk<M> {
     }
 
     /// Sends it again, at most so often, if it was sent and the answer is lost. The receiver remembers the last 4,096 of
-    /// such asks for 60 seconds, and runs the handler once for each, unless its process ends.
+    /// such asks for 60 seconds, and runs the handler once for each, unless its process ends, or several nodes
+    /// publish the name: the repetition may go to another one.
     pub fn retry(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self

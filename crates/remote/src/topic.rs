@@ -203,6 +203,7 @@ impl<M: RemoteMessage<Reply = ()> + Clone> RemoteTopic<M> {
         let window = inner.window.clone().lane(0);
         let entry = inner.node.publish_at::<M, _>(name, subject, &relay, window);
         *published = Some(entry.inspect_err(|_| relay.stop())?);
+        inner.node.inner.at_leave(move |_| relay.stop());
         Ok(())
     }
 

@@ -320,6 +320,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                     self.hosts.insert(host, id);
                 }
                 None => {
+                    self.is_announced &= host != self.node.id.name;
                     self.hosts.remove(&host);
                 }
             }
@@ -762,6 +763,8 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     /// The lease is over: all that was kept stops now.
     fn lost(&mut self, cx: &mut Context<Self>) {
         self.shared.set_trouble(Some(self.lease.why.lock().clone()));
+        // The buckets may be new.
+        self.is_announced = false;
         for index in 0..self.shared.partitions {
             let partition = &mut self.partitions[index as usize];
             let (owned, waiting) = match mem::replace(&mut partition.place, Place::Free) {

@@ -434,7 +434,17 @@ impl<K: RemoteKey, A: Actor> RemoteDirectory<K, A> {
 
     /// Why this node can keep no keys now; `None` if it can.
     pub fn trouble(&self) -> Option<String> {
-        self.shared.trouble()
+        let trouble = self.shared.trouble()?;
+        // What the server has refused, while there is no lease.
+        let lease = self.node.lease.lock();
+        let why = lease.as_ref().map(|it| it.1.why.lock().clone());
+        let has_lease = lease
+            .as_ref()
+            .is_some_and(|it| it.1.claims_with().is_some());
+        Some(
+            why.filter(|why| !has_lease && !why.is_empty())
+                .unwrap_or(trouble),
+        )
     }
 
     /// Counters of this node's part.

@@ -583,6 +583,31 @@ fn senders_of_messages_larger_than_their_share_all_go_on() {
 }
 
 #[test]
+fn frames_are_no_larger_than_the_server_takes() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        world.nats.set_payload_max(1_024);
+        let (seen, _adder) = world.adder(&a, "sums", PublishOptions::new());
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        world.connected(&to);
+        for number in 0..1_000 {
+            to.tell(Add(number)).expect("accepted");
+        }
+        let asks: Vec<_> = (0..200)
+            .map(|number| to.ask(Add(number)).into_future_in(&world))
+            .collect();
+        for ask in asks {
+            world.until(|| ask.lock().expect("no panic").is_some());
+            let reply = ask.lock().expect("no panic").take();
+            assert!(matches!(reply, Some(Ok(_))), "seed {seed}: {reply:?}");
+        }
+        assert_eq!(seen.len(), 1_200, "seed {seed}");
+        let counters = to.counters();
+        assert_eq!((counters.sent, counters.sessions), (1_200, 1));
+    }
+}
+
+#[test]
 fn an_end_that_was_not_heard_is_found_by_an_idle_reference() {
     for seed in 0..SEEDS {
         let (world, a, b) = two_nodes(seed);

@@ -285,6 +285,30 @@ fn a_node_that_only_sends_keeps_nothing_and_its_messages_wait_for_one_that_keeps
 }
 
 #[test]
+fn hosts_are_announced_again_when_the_server_has_lost_its_data() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 2);
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        cluster.world.nats.restart(false);
+        cluster.world.system.advance(Duration::from_secs(10));
+        for key in 0..40 {
+            cluster.deposit_again(1, key);
+        }
+        let node = cluster.world.node("front", seed + 700);
+        let front = bank_with(options().sends_only(), &node, &cluster.ledger);
+        cluster.nodes.push((node, front));
+        cluster.world.system.advance(Duration::from_secs(3));
+        // Also those of partitions that nobody has claimed.
+        for key in 100..200 {
+            let reply = cluster.deposit(2, key);
+            assert!(reply.is_ok(), "seed {seed}: {reply:?}");
+        }
+    }
+}
+
+#[test]
 fn a_node_that_is_cut_off_stops_before_another_takes_over() {
     for seed in 0..SEEDS {
         let cluster = Cluster::new(seed, 3);
