@@ -123,7 +123,8 @@ fn tabs(screen: &Screen) -> Line<'static> {
         } else {
             palette.dim()
         };
-        let title = format!(" {} {} ", index + 1, pane.title());
+        // All fit into 80 columns.
+        let title = format!(" {} {}", index + 1, pane.title());
         words.push(Words::styled(title, style));
     }
     Line::from(words)

@@ -137,7 +137,9 @@ fn sources_show_rates_from_two_frames() {
     stage.press(&[KeyCode::Char('6')]);
     stage.check(&["HITS", "pages", "20/s"]);
     stage.press(&[KeyCode::Char('8')]);
-    stage.check(&["front", "http"]);
+    stage.check(&["no node was given to this board"]);
+    stage.press(&[KeyCode::Char('9')]);
+    stage.check(&["9 Other", "front", "http"]);
     stage.press(&[KeyCode::Enter]);
     stage.check(&["http front", "requests", "100/s"]);
 }
