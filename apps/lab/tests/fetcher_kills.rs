@@ -267,9 +267,14 @@ fn services_that_come_and_go_lose_nothing_and_those_that_stay_share_the_load() {
     let mut goings = 0;
     loop {
         let guest = new_service();
+        // It has to connect first, which takes longer on a busy machine.
+        let has_share = || guest.gauge("fetcher_completed_total") > 0;
+        let all_done = || load.account.accounted() == load.account.len();
+        assert!(
+            comes(|| has_share() || all_done()),
+            "who comes gets nothing"
+        );
         let (_, is_over) = load.goes_on(rate as u64, &format!("after {goings} goings"));
-        let share = guest.gauge("fetcher_completed_total");
-        assert!(is_over || share > 0, "who comes gets nothing");
         // In the middle of its work, or in order.
         match goings % 2 {
             0 => guest.kill(),

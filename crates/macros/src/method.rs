@@ -32,6 +32,7 @@ const METHODS_OF_REFERENCES: &[&str] = &[
     "tell",
     "tell_blocking",
     "tell_blocking_lane",
+    "tell_credited",
     "tell_lane",
     "tell_or_log",
     "try_tell",
