@@ -500,7 +500,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             return;
         }
         // An ask that waits here would hold up all others.
-        if peer.depth() >= self.waiting.bound() as u64 {
+        if peer.depth() >= self.waiting.bound() {
             self.refuse(reply, Failure::Full);
             return;
         }
