@@ -203,7 +203,9 @@ impl<M: RemoteMessage<Reply = ()> + Clone> RemoteTopic<M> {
         let window = inner.window.clone().lane(0);
         let entry = inner.node.publish_at::<M, _>(name, subject, &relay, window);
         *published = Some(entry.inspect_err(|_| relay.stop())?);
-        inner.node.inner.at_leave(move |_| relay.stop());
+        // Behind its port, which ends when the relay has handled what was sent to it.
+        let node = &inner.node.inner;
+        node.when_closed(node.next_id(), move || relay.stop());
         Ok(())
     }
 

@@ -134,6 +134,24 @@ fn subscribers_of_all_nodes_get_what_any_node_publishes() {
 }
 
 #[test]
+fn what_has_come_before_a_node_leaves_reaches_its_subscribers() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (at_a, at_b) = (topic(&a), topic(&b));
+        let (prices, keeper) = subscribe(b.system(), &at_b, true);
+        world.until(|| is_connected(&at_a, "b"));
+        for number in 0..8 {
+            at_a.publish(Price(number));
+        }
+        world.until(|| received(&b) == 8);
+        // Four wait in the mailbox of the subscriber, and the others in front of it.
+        keeper.tell_lane(1, Open).expect("alive");
+        assert!(b.leave(std::time::Duration::from_secs(5)), "seed {seed}");
+        world.until(|| taken(&prices) == [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}
+
+#[test]
 fn a_slow_node_misses_messages_and_does_not_stop_the_others() {
     for seed in 0..SEEDS {
         let (world, a, b) = two_nodes(seed);
