@@ -23,7 +23,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    figures::{Unit, count, three_figures},
+    figures::{Unit, count, percentile_ms, three_figures},
     outputs::OutputArgs,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
@@ -84,8 +84,8 @@ impl Record {
                 0.0 => 0.0,
                 faults_s => in_time().filter(is_in_fault).count() as f64 / faults_s,
             },
-            p50_ms: plots::percentile_ms(&latencies, 0.5),
-            p99_ms: plots::percentile_ms(&latencies, 0.99),
+            p50_ms: percentile_ms(&latencies, 0.5),
+            p99_ms: percentile_ms(&latencies, 0.99),
             failover_max_s: failovers.map(|it| it.recovered_s).fold(0.0, f64::max),
             events: events.to_vec(),
             found: found.clone(),
@@ -158,16 +158,11 @@ impl Scene for ClusterArgs {
         let _listening = stage.interrupt.listen(move || {
             console.line("Ctrl-C: nothing more is sent (again: exit at once)");
         });
-        for plan in &plans {
-            let goes_on = stage.run(|console, interrupt| {
-                let run = run::run(plan, console, interrupt)?;
-                console.line(&line(&run));
-                Ok(run)
-            })?;
-            if !goes_on {
-                break;
-            }
-        }
+        stage.run_each(&plans, |plan, console, interrupt| {
+            let run = run::run(plan, console, interrupt)?;
+            console.line(&line(&run));
+            Ok(run)
+        })?;
         Ok(())
     }
 

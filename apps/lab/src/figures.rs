@@ -1,5 +1,7 @@
 //! Figures as people read them.
 
+use std::time::Duration;
+
 pub(crate) use freeboard::meter::figures::{count, counted};
 
 /// A rate: whole messages a second, below ten with a decimal.
@@ -64,6 +66,13 @@ pub(crate) fn size(bytes: u64) -> String {
         1_024..1_048_576 => format!("{} KiB", bytes.div_ceil(1 << 10)),
         _ => mebibytes(bytes),
     }
+}
+
+/// The time that this share of sorted times does not exceed, in milliseconds.
+pub(crate) fn percentile_ms(sorted: &[Duration], share: f64) -> Option<f64> {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    let time = sorted.get(rank.max(1) - 1)?;
+    Some(time.as_secs_f64() * 1e3)
 }
 
 /// The unit of a measure.

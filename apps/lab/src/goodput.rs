@@ -29,6 +29,7 @@ use crate::{
 };
 use account::{Account, Counts};
 pub(crate) use args::GoodputArgs;
+pub(crate) use client::arrivals;
 use run::Plan;
 use service::Mailbox;
 
@@ -168,16 +169,11 @@ impl Scene for GoodputArgs {
             "capacity: {} answers/s of one core",
             three_figures(capacity)
         ));
-        for plan in &plans {
-            let goes_on = stage.run(|console, interrupt| {
-                let run = run::run(plan, capacity, interrupt)?;
-                console.line(&line(&run));
-                Ok(run)
-            })?;
-            if !goes_on {
-                break;
-            }
-        }
+        stage.run_each(&plans, |plan, console, interrupt| {
+            let run = run::run(plan, capacity, interrupt)?;
+            console.line(&line(&run));
+            Ok(run)
+        })?;
         Ok(())
     }
 

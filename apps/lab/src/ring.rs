@@ -129,11 +129,7 @@ impl Scene for RingArgs {
     }
 
     fn play(&self, plans: Vec<Plan>, stage: &mut Stage<'_, Record>) -> Result<()> {
-        for plan in &plans {
-            if !stage.run(|console, interrupt| run::run(plan, console, interrupt))? {
-                break;
-            }
-        }
+        stage.run_each(&plans, run::run)?;
         for plan in &plans {
             if let Some(title) = lmax::title(plan) {
                 stage.beside(&title, |peers, interrupt| lmax::run(plan, peers, interrupt));

@@ -274,6 +274,23 @@ impl<R> Stage<'_, R> {
         Ok(is_sound)
     }
 
+    /// Performs a run of each plan, in order. Returns whether another run may follow.
+    ///
+    /// # Errors
+    /// Those of the runs.
+    pub(crate) fn run_each<P>(
+        &mut self,
+        plans: &[P],
+        mut run: impl FnMut(&P, &Console, &Interrupt) -> Result<Run<R>>,
+    ) -> Result<bool> {
+        for plan in plans {
+            if !self.run(|console, interrupt| run(plan, console, interrupt))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Keeps a run that was performed elsewhere.
     pub(crate) fn keep(&mut self, run: Run<R>) {
         self.runs.push(run);

@@ -335,13 +335,11 @@ impl Scene for StreamsArgs {
         {
             return Ok(());
         }
-        for plan in &plans {
-            let goes_on = stage.run(|console, interrupt| {
-                run::run(plan, directory.path(), &key, console, interrupt)
-            })?;
-            if !goes_on {
-                return Ok(());
-            }
+        let goes_on = stage.run_each(&plans, |plan, console, interrupt| {
+            run::run(plan, directory.path(), &key, console, interrupt)
+        })?;
+        if !goes_on {
+            return Ok(());
         }
         if let Some((_, naive)) = &plain {
             stage.run(|console, interrupt| {

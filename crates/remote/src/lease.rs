@@ -103,6 +103,12 @@ impl LeaseShared {
         (is_open && self.valid_until_ns(number).is_some()).then_some(number)
     }
 
+    /// Why there is none, if that is known.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let why = self.why.lock();
+        (self.claims_with().is_none() && !why.is_empty()).then(|| why.clone())
+    }
+
     pub(crate) fn epoch(&self, revision: u64) -> Epoch {
         // Ordering: Relaxed: it is stored before the lease is held.
         Epoch::new(self.generation.load(Ordering::Relaxed), revision)

@@ -15,6 +15,7 @@ mod find;
 mod group;
 mod lease;
 mod members;
+mod memory;
 mod message;
 mod metrics;
 mod names;

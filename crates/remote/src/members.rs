@@ -29,7 +29,7 @@ use crate::{
 /// Nodes that are down and still shown, at most: then the one that was heard first is forgotten.
 const DOWN_MAX: usize = 32;
 
-/// Reading all actors takes at most one part in so many of the time.
+/// Reading all actors takes at most a hundredth of the time.
 const READING_PART: u64 = 100;
 
 /// Why a node went.
@@ -217,7 +217,6 @@ enum State {
 pub(crate) struct Members {
     node: Arc<NodeInner>,
     state: State,
-    sent: u64,
     ticked_ns: u64,
     is_up: bool,
     /// Until then another node may have taken the name, because this one was not heard.
@@ -235,7 +234,6 @@ impl Members {
         Self {
             node,
             state: State::New,
-            sent: 0,
             ticked_ns: 0,
             is_up: false,
             doubtful_until_ns: 0,
@@ -265,7 +263,6 @@ impl Members {
         }
         self.ticked_ns = now_ns;
         let is_joining = !matches!(self.state, State::Joined);
-        self.sent += 1;
         self.summarise(now_ns);
         self.beat(is_joining);
         self.judge(now_ns);
@@ -275,7 +272,6 @@ impl Members {
 
     fn beat(&self, is_joining: bool) {
         self.say(&Body::Heartbeat {
-            sent: self.sent,
             is_joining,
             summary: self.summary,
         });
@@ -518,7 +514,6 @@ impl Handler<Frame> for Members {
             Body::Heartbeat {
                 is_joining,
                 summary,
-                ..
             } => self.heard(frame.from, is_joining, summary, cx),
             Body::Leave if frame.from != self.node.id => {
                 let removed = {

@@ -259,7 +259,7 @@ impl NodeInner {
         }
     }
 
-    /// A frame is sent when it has so many bytes, or when no message waits: no more than the server takes.
+    /// The size of a full frame, which is sent at once. Others are sent when no message waits.
     pub(crate) fn frame_bytes(&self) -> usize {
         let payload_max = self.engine.payload_max();
         FRAME_BYTES.min(payload_max.saturating_sub(OVERHEAD_BYTES))

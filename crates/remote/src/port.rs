@@ -16,8 +16,7 @@
 //! **If local senders fill the lane**, the port's message waits in the port's outbox, and the port is muted: it handles no
 //! further frames. Those are bounded by the credit.
 //!
-//! **An ask that may be sent again** has a number. The port remembers the numbers of recent ones and their replies, within
-//! bounds of time and count, so the handler runs once.
+//! **An ask that may be sent again** has a number, and its reply is remembered for a while: see `memory`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -37,6 +36,7 @@ use crate::{
     engine::{ConnectionEvent, EngineError, Subscription},
     error::Failure,
     members::NodeChange,
+    memory::{Memory, Recalled, Request},
     message::RemoteMessage,
     node::{Arrived, CONTROL_BOUND, Change, NodeInner},
     proxy::{CONTROL_LANE, FRAME_TIME, HEAD_BYTES},
@@ -45,11 +45,6 @@ use crate::{
 
 /// The time that unused credit stays with a session while others wait.
 const RECLAIM_TIME: Duration = Duration::from_millis(20);
-
-/// Replies to asks with a number that are remembered, their bytes, and for how long.
-const REMEMBERED_MAX: usize = 4_096;
-const REMEMBERED_BYTES: usize = 16 * 1_024 * 1_024;
-const REMEMBERED_TIME: Duration = Duration::from_secs(60);
 
 /// How a port takes messages.
 #[derive(Debug, Clone)]
@@ -154,12 +149,6 @@ impl Session {
     }
 }
 
-enum Remembered {
-    /// Its handler works; sessions and positions that wait for the reply.
-    Pending(Vec<(u64, u64)>),
-    Done(Result<Bytes, Failure>),
-}
-
 /// What a port can be told.
 pub(crate) enum PortControl {
     Arrived(Frame),
@@ -171,7 +160,7 @@ pub(crate) enum PortControl {
 pub(crate) struct Answer<R> {
     session: u64,
     sequence: u64,
-    request: Option<(NodeId, u64)>,
+    request: Option<Request>,
     outcome: Result<R, Failure>,
 }
 
@@ -188,10 +177,7 @@ pub(crate) struct Port<A: Actor, M> {
     /// then the bytes of another message are free for a while. The sums agree.
     in_use: VecDeque<u64>,
     sessions: BTreeMap<u64, Session>,
-    remembered: BTreeMap<(NodeId, u64), Remembered>,
-    /// Those that are answered, with the time and the bytes of the reply; the oldest first.
-    done: VecDeque<((NodeId, u64), u64, usize)>,
-    done_bytes: usize,
+    memory: Memory,
     has_timer: bool,
     is_reclaiming: bool,
     is_busy: bool,
@@ -228,9 +214,7 @@ where
             spare,
             in_use: VecDeque::new(),
             sessions: BTreeMap::new(),
-            remembered: BTreeMap::new(),
-            done: VecDeque::new(),
-            done_bytes: 0,
+            memory: Memory::default(),
             has_timer: false,
             is_reclaiming: false,
             is_busy: false,
@@ -391,14 +375,14 @@ where
         }
         self.asked_back_ns = now_ns;
         // A session may have opened behind the end of its node.
-        let is_up = |it: &Session| it.reclaiming.is_none() || self.node.table.is_up(&it.peer);
-        let gone = self.sessions.values().filter(|it| !is_up(it));
-        let gone: Vec<_> = gone.map(|it| it.id).collect();
-        for id in gone {
-            if let Some(session) = self.sessions.remove(&id) {
-                self.spare.add(session.outstanding());
+        let (table, spare) = (&self.node.table, &mut self.spare);
+        self.sessions.retain(|_, it| {
+            let is_gone = it.reclaiming.is_some() && !table.is_up(&it.peer);
+            if is_gone {
+                spare.add(it.outstanding());
             }
-        }
+            !is_gone
+        });
         for session in self.sessions.values() {
             if let Some(reclaim) = session.reclaiming {
                 self.ask_back(session.id, reclaim);
@@ -479,10 +463,7 @@ where
         let known = self.sessions.values().find(of_proxy);
         match known.map(|it| (it.id, it.opening == *opening)) {
             // The answer was lost, or is under way.
-            Some((id, true)) => {
-                self.say_opened(id);
-                return;
-            }
+            Some((id, true)) => return self.say_opened(id),
             Some((id, false)) => self.close(id, cx),
             None => {}
         }
@@ -545,12 +526,7 @@ where
         };
         let Some(session) = self.sessions.get_mut(&id) else {
             self.shared.stale.add(1);
-            let body = Body::Closed {
-                session: id,
-                why: Refusal::Unknown,
-            };
-            self.node
-                .send(&frame.from, frame.from_route, self.id, &body);
+            self.say_unknown(id, frame);
             return;
         };
         let end = before.messages.saturating_add(u64::from(count));
@@ -599,11 +575,16 @@ where
     /// The other side sends what it has no credit for.
     fn faulty(&mut self, id: u64, frame: &Frame, cx: &mut Context<Self>) {
         self.node.counters.garbage.add(1);
+        self.say_unknown(id, frame);
+        self.close(id, cx);
+    }
+
+    /// There is no such session.
+    fn say_unknown(&self, id: u64, frame: &Frame) {
         let why = Refusal::Unknown;
         let body = Body::Closed { session: id, why };
         self.node
             .send(&frame.from, frame.from_route, self.id, &body);
-        self.close(id, cx);
     }
 
     /// Positions before this one were never received: their credit is spare, and their asks are lost.
@@ -699,68 +680,32 @@ where
     /// Whether this ask has come before: then it gets the reply of the first one.
     fn repeats(
         &mut self,
-        request: &(NodeId, u64),
+        request: &Request,
         session: u64,
         sequence: u64,
         cx: &mut Context<Self>,
     ) -> bool {
-        match self.remembered.get_mut(request) {
-            None => {
-                let pending = Remembered::Pending(Vec::new());
-                self.remembered.insert(request.clone(), pending);
-                false
-            }
-            Some(Remembered::Pending(waiting)) => {
-                self.shared.repeated.add(1);
-                waiting.push((session, sequence));
-                true
-            }
-            Some(Remembered::Done(outcome)) => {
-                self.shared.repeated.add(1);
-                let outcome = outcome.clone();
-                self.reply(session, sequence, outcome, cx);
-                true
-            }
+        match self.memory.recall(request, (session, sequence)) {
+            Recalled::New => return false,
+            Recalled::Pending => {}
+            Recalled::Done(outcome) => self.reply(session, sequence, outcome, cx),
         }
-    }
-
-    /// Removes replies that are too old or too many. Those that are not answered yet are bounded by the window.
-    fn forget(&mut self) {
-        let time_ns = REMEMBERED_TIME.as_nanos() as u64;
-        let oldest_ns = clock::now_ns().saturating_sub(time_ns);
-        while let Some((_, since_ns, bytes)) = self.done.front() {
-            let is_over = self.done.len() > REMEMBERED_MAX || self.done_bytes > REMEMBERED_BYTES;
-            if !is_over && *since_ns >= oldest_ns {
-                return;
-            }
-            self.done_bytes -= bytes;
-            if let Some((request, ..)) = self.done.pop_front() {
-                self.remembered.remove(&request);
-            }
-        }
+        self.shared.repeated.add(1);
+        true
     }
 
     fn answered(
         &mut self,
-        request: Option<(NodeId, u64)>,
+        request: Option<Request>,
         session: u64,
         sequence: u64,
         outcome: Result<Bytes, Failure>,
         cx: &mut Context<Self>,
     ) {
-        if let Some(request) = request
-            && let Some(remembered) = self.remembered.get_mut(&request)
-        {
-            let done = Remembered::Done(outcome.clone());
-            if let Remembered::Pending(waiting) = mem::replace(remembered, done) {
-                for (session, sequence) in waiting {
-                    self.reply(session, sequence, outcome.clone(), cx);
-                }
+        if let Some(request) = request {
+            for (session, sequence) in self.memory.answer(request, &outcome) {
+                self.reply(session, sequence, outcome.clone(), cx);
             }
-            let bytes = outcome.as_ref().map_or(0, Bytes::len);
-            self.done_bytes += bytes;
-            self.done.push_back((request, clock::now_ns(), bytes));
-            self.forget();
         }
         self.reply(session, sequence, outcome, cx);
     }
@@ -806,20 +751,24 @@ where
         if cx.depth() == 0 {
             self.flush(id);
         }
-        if (cx.depth() > 0 || self.is_busy) && !self.has_timer {
-            self.has_timer = true;
-            // That the connection is writable again may not be heard.
-            let time = match self.is_busy {
-                true => self.node.options.heartbeat,
-                false => FRAME_TIME,
-            };
-            let _ = cx.wake_after(time, Self::flush_late);
+        if cx.depth() > 0 || self.is_busy {
+            self.flush_later(cx);
+        }
+    }
+
+    fn flush_later(&mut self, cx: &mut Context<Self>) {
+        if !mem::replace(&mut self.has_timer, true) {
+            let _ = cx.wake_after(FRAME_TIME, Self::flush_late);
         }
     }
 
     fn flush_late(&mut self, cx: &mut Context<Self>) {
         self.has_timer = false;
         self.flush_all(cx);
+        // That the connection is writable again may not be heard.
+        if self.is_busy {
+            self.flush_later(cx);
+        }
     }
 
     fn flush_all(&mut self, cx: &mut Context<Self>) {
@@ -889,19 +838,10 @@ where
                 wants,
             } => {
                 let (id, sent, wants) = (*session, *sent, *wants);
-                let limit = self.sessions.get(&id).map(|it| it.limit);
-                if limit.is_some_and(|limit| !sent.is_within(limit)) {
-                    self.faulty(id, frame, cx);
-                    return;
-                }
-                if limit.is_none() {
-                    let body = Body::Closed {
-                        session: id,
-                        why: Refusal::Unknown,
-                    };
-                    self.node
-                        .send(&frame.from, frame.from_route, self.id, &body);
-                    return;
+                match self.sessions.get(&id) {
+                    None => return self.say_unknown(id, frame),
+                    Some(it) if !sent.is_within(it.limit) => return self.faulty(id, frame, cx),
+                    Some(_) => {}
                 }
                 // All that it had sent came before this frame.
                 self.missed(id, sent);
@@ -969,9 +909,8 @@ where
             self.sessions.clear();
             cx.stop();
         } else if !self.has_timer {
-            self.has_timer = true;
             self.ask_back_again();
-            let _ = cx.wake_after(FRAME_TIME, Self::flush_late);
+            self.flush_later(cx);
         }
     }
 
@@ -1064,7 +1003,7 @@ where
                 self.end_if_drained(cx);
             }
             PortControl::Change(Change::Connection(ConnectionEvent::Writable)) => {
-                if mem::take(&mut self.is_busy) {
+                if self.is_busy {
                     self.flush_all(cx);
                 }
             }

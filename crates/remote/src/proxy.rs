@@ -45,7 +45,7 @@ use crate::{
 pub(crate) const CONTROL_LANE: usize = 0;
 pub(crate) const MESSAGE_LANE: usize = 1;
 
-/// A frame is sent when it has so many bytes, or when no message waits. See [`NodeInner::frame_bytes`].
+/// Of a frame, unless the server takes less: see [`NodeInner::frame_bytes`].
 pub(crate) const FRAME_BYTES: usize = 32 * 1_024;
 
 /// The head of an item takes fewer.
@@ -560,8 +560,6 @@ impl Proxy {
     fn probe_idle(&mut self, cx: &mut Context<Self>) {
         self.has_idle_timer = false;
         if self.session.is_some() {
-            // That the connection is writable again may not have been heard.
-            self.is_busy = false;
             self.flush(cx);
             self.say_probe(0);
             self.probe_idle_later(cx);
@@ -577,14 +575,9 @@ impl Proxy {
 
     /// What has left this node: a full connection may hold the frame back.
     fn sent(&self) -> Amount {
-        let sent = self
-            .session
-            .as_ref()
-            .map_or_else(Amount::default, |it| it.sent);
-        if self.filling.count > 0 {
-            self.filling.before
-        } else {
-            sent
+        match &self.session {
+            Some(session) if self.filling.count == 0 => session.sent,
+            _ => self.filling.before,
         }
     }
 

@@ -149,9 +149,8 @@ pub(crate) enum Body {
     Close { session: u64 },
     /// The session is over, or unknown.
     Closed { session: u64, why: Refusal },
-    /// A node lives. `sent` counts its heartbeats.
+    /// A node lives.
     Heartbeat {
-        sent: u64,
         is_joining: bool,
         summary: NodeSummary,
     },

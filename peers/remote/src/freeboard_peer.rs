@@ -19,7 +19,7 @@ use crate::{
 
 const NAME: &str = "counter";
 
-/// The receiver's window, and the sender's lane: at most so many messages wait on each side.
+/// The most messages that wait at the receiver, and at the sender.
 const WINDOW_MESSAGES: usize = 8_192;
 const WINDOW_BYTES: u64 = 8 * 1_024 * 1_024;
 

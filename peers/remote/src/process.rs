@@ -55,7 +55,7 @@ impl Process {
     }
 
     pub fn tell(&mut self, command: &str) -> Result<()> {
-        writeln!(self.commands, "{command}").with_context(|| format!("the {} is gone", self.name))
+        writeln!(self.commands, "{command}").with_context(|| format!("the {} has ended", self.name))
     }
 
     /// The next line that it prints.

@@ -41,7 +41,7 @@ pub trait Client: Clone + Send + Sync + 'static {
     fn offer(&self, message: Vec<u8>, ledger: &Ledger);
 }
 
-/// What came of the messages. Cheap to clone.
+/// Counts of the messages by their outcome. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger(Arc<Outcomes>);
 

@@ -11,7 +11,7 @@ pub enum Work {
     /// One ask after another.
     #[value(name = "remote_ask_1")]
     Ask1,
-    /// So many asks without an answer at any time.
+    /// 64 asks are under way at any time.
     #[value(name = "remote_ask_64")]
     Ask64,
     /// Messages without an answer, as fast as the peer takes them.

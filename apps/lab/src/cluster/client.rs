@@ -1,10 +1,7 @@
 //! The client: a process that keeps no devices. Each report is due at its own time, whether or not answers come.
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -13,13 +10,13 @@ use freeboard::{
     flow::random,
     remote::{RemoteAskError, RemoteDirectory},
 };
-use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::{
     args::Plan,
     device::{Device, Report},
 };
-use crate::{console::Console, interrupt::Interrupt};
+use crate::{console::Console, goodput::arrivals, interrupt::Interrupt};
 
 pub(super) type Directory = RemoteDirectory<u32, Device>;
 
@@ -62,82 +59,68 @@ pub(super) async fn register(
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Vec<u64>> {
-    let permits = Arc::new(Semaphore::new(REGISTERING));
-    let answered = Arc::new(Mutex::new(Vec::new()));
-    let failed = Arc::new(Mutex::new(None));
+    let mut tasks = JoinSet::new();
+    let mut answered = Vec::new();
     console.start_bar("devices", u64::from(plan.devices));
     for device in 0..plan.devices {
-        let permit = permits.clone().acquire_owned().await?;
-        if interrupt.has_come() || failed.lock().is_ok_and(|it| it.is_some()) {
+        if interrupt.has_come() {
             break;
         }
+        if tasks.len() == REGISTERING
+            && let Some(number) = tasks.join_next().await
+        {
+            answered.push(number??);
+        }
         console.move_bar(u64::from(device), String::new());
-        let (directory, answered, failed) = (directory.clone(), answered.clone(), failed.clone());
-        tokio::spawn(async move {
-            let _permit = permit;
-            let mut outcome = Err(RemoteAskError::Expired);
-            for attempt in 0..ATTEMPTS {
-                // Numbers of attempts that may have been written are not used again.
-                let number = u64::from(device) << 32 | u64::from(attempt);
-                let report = Report { number };
-                outcome = directory.ask(&device, report).timeout(ATTEMPT_TIME).await;
-                if outcome.is_ok() {
-                    push(&answered, number);
-                    return;
-                }
-                tokio::time::sleep(ATTEMPT_TIME / ATTEMPTS).await;
-            }
-            if let (Err(error), Ok(mut failed)) = (outcome, failed.lock()) {
-                *failed = Some(format!("device {device} does not answer: {error}"));
-            }
-        });
+        tasks.spawn(activate(directory.clone(), device));
     }
-    let all = u32::try_from(REGISTERING).unwrap_or(u32::MAX);
-    drop(permits.acquire_many(all).await?);
-    console.end_bars();
-    if let Some(why) = failed.lock().ok().and_then(|mut it| it.take()) {
-        bail!(why);
+    while let Some(number) = tasks.join_next().await {
+        answered.push(number??);
     }
-    Ok(take(&answered))
+    Ok(answered)
 }
 
-fn push<T>(to: &Mutex<Vec<T>>, item: T) {
-    to.lock().unwrap_or_else(PoisonError::into_inner).push(item);
-}
-
-fn take<T>(from: &Mutex<Vec<T>>) -> Vec<T> {
-    std::mem::take(&mut *from.lock().unwrap_or_else(PoisonError::into_inner))
+/// The number of the report that a device has answered first.
+async fn activate(directory: Directory, device: u32) -> Result<u64> {
+    let mut last = RemoteAskError::Expired;
+    for attempt in 0..ATTEMPTS {
+        // Numbers of attempts that may have been written are not used again.
+        let number = u64::from(device) << 32 | u64::from(attempt);
+        let ask = directory.ask(&device, Report { number });
+        match ask.timeout(ATTEMPT_TIME).await {
+            Ok(_) => return Ok(number),
+            Err(error) => last = error,
+        }
+        tokio::time::sleep(ATTEMPT_TIME / ATTEMPTS).await;
+    }
+    bail!("device {device} does not answer: {last}")
 }
 
 /// Sends reports of random devices from `begin` on, and returns how each ended.
+///
+/// # Errors
+/// None that a report could cause.
 pub(super) async fn load(
     directory: &Directory,
     plan: &Plan,
     begin: Instant,
     stop: &AtomicBool,
-) -> Vec<Asked> {
-    let all = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = tokio::task::JoinSet::new();
-    let (mut turn, mut due) = (0, Duration::ZERO);
-    loop {
-        turn += 1;
-        // A Poisson process: the gap is exponential.
-        let share = ((random::number(plan.seed, 2 * turn) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        due += Duration::from_secs_f64(-share.ln() / f64::from(plan.rate));
+) -> Result<Vec<Asked>> {
+    let mut tasks = JoinSet::new();
+    let mut all = Vec::new();
+    let dues = arrivals(plan.seed, &[(f64::from(plan.rate), plan.time())]);
+    for (number, due) in (0..).zip(dues) {
+        tokio::time::sleep_until((begin + due).into()).await;
         // Ordering: Relaxed, a flag.
-        if due >= plan.time() || stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) {
             break;
         }
-        tokio::time::sleep_until((begin + due).into()).await;
-        let device = random::below(
-            random::number(plan.seed, 2 * turn + 1),
-            plan.devices as usize,
-        );
+        let any = random::number(plan.seed.wrapping_add(1), number);
+        let device = random::below(any, plan.devices as usize) as u32;
         // Above those of the devices' registration.
-        let number = u64::MAX / 2 + turn;
-        let (directory, all, device) = (directory.clone(), all.clone(), device as u32);
+        let number = u64::MAX / 2 + number;
         let left = (due + plan.deadline).saturating_sub(begin.elapsed());
-        let deadline = plan.deadline;
+        let (directory, deadline) = (directory.clone(), due + plan.deadline);
         tasks.spawn(async move {
             let outcome = directory
                 .ask(&device, Report { number })
@@ -145,22 +128,22 @@ pub(super) async fn load(
                 .await;
             let ended = begin.elapsed();
             let error = match &outcome {
-                Ok(_) if ended <= due + deadline => None,
+                Ok(_) if ended <= deadline => None,
                 Ok(_) => Some("late"),
                 Err(error) => Some(name_of(error)),
             };
-            let asked = Asked {
+            Asked {
                 due,
                 ended,
                 error,
                 number,
-            };
-            push(&all, asked);
+            }
         });
-        while tasks.try_join_next().is_some() {}
+        while let Some(asked) = tasks.try_join_next() {
+            all.push(asked?);
+        }
     }
-    while tasks.join_next().await.is_some() {}
-    let mut all = take(&all);
+    all.extend(tasks.join_all().await);
     all.sort_unstable_by_key(|it| it.due);
-    all
+    Ok(all)
 }

@@ -9,27 +9,18 @@ use super::{
     run::{BIN, Event, Kept},
 };
 use crate::{
-    figures::{count, short},
+    figures::{count, percentile_ms, short},
     plot::{self, Axis, Scale, Series},
     section::{Figure, Side},
 };
 
 const SECONDS: Axis = Axis::linear("seconds", short);
 
-/// The percentile of sorted times, in ms.
-pub(super) fn percentile_ms(sorted: &[f64], share: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let at = (share * last as f64).round() as usize;
-    sorted.get(at).map(|it| it * 1e3)
-}
-
-/// Seconds from due to answer of those that were answered in time.
-pub(super) fn latencies<'a>(asked: impl Iterator<Item = &'a Asked>) -> Vec<f64> {
+/// The sorted times from due to answer of those that were answered in time.
+pub(super) fn latencies<'a>(asked: impl Iterator<Item = &'a Asked>) -> Vec<Duration> {
     let in_time = asked.filter(|it| it.error.is_none());
-    let mut all: Vec<f64> = in_time
-        .map(|it| (it.ended - it.due).as_secs_f64())
-        .collect();
-    all.sort_unstable_by(f64::total_cmp);
+    let mut all: Vec<Duration> = in_time.map(|it| it.ended - it.due).collect();
+    all.sort_unstable();
     all
 }
 

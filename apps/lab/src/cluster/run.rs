@@ -200,7 +200,9 @@ pub(super) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     let _shown = board::show("remote", "front", move |text| shown.snapshot().render(text));
 
     let registered = client::register(&directory, plan, console, interrupt);
-    let mut answered = runtime.block_on(registered)?;
+    let registered = runtime.block_on(registered);
+    console.end_bars();
+    let mut answered = registered?;
     let stop = AtomicBool::new(false);
     let begin = Instant::now();
     console.start_bar(&plan.title(), plan.time().as_millis() as u64);
@@ -232,7 +234,7 @@ pub(super) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         stop.store(interrupt.has_come() || outcome.is_err(), Ordering::Relaxed);
         let asked = load
             .join()
-            .map_err(|_| anyhow!("the client has panicked"))?;
+            .map_err(|_| anyhow!("the client has panicked"))??;
         outcome.map(|()| (asked, events))
     })?;
     console.end_bars();

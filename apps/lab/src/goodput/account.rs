@@ -5,6 +5,7 @@ use std::{ops::Range, time::Duration};
 use serde::Serialize;
 
 use super::client::{Asked, End};
+use crate::figures::percentile_ms;
 
 /// The answers in time, one after the other, after which the service has recovered.
 const RECOVERED: usize = 20;
@@ -102,11 +103,7 @@ impl Account {
             .map(|(asked, _)| asked.ended.saturating_sub(asked.due))
             .collect();
         times.sort_unstable();
-        shares.map(|share| {
-            let rank = (times.len() as f64 * share).ceil() as usize;
-            let time = times.get(rank.max(1) - 1)?;
-            Some(time.as_secs_f64() * 1e3)
-        })
+        shares.map(|share| percentile_ms(&times, share))
     }
 
     /// The time from `drop` on until answers were in time again; `None` if they were not.

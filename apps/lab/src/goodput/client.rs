@@ -52,8 +52,20 @@ pub(super) struct Asked {
     pub(super) is_urgent: bool,
 }
 
-/// All requests of a run: a Poisson process that has each of these rates, a second, for a time.
+/// All requests of a run.
 pub(super) fn schedule(seed: u64, phases: &[(f64, Duration)]) -> Vec<Asked> {
+    let dues = arrivals(seed, phases).into_iter().enumerate();
+    let asked = |(number, due): (usize, Duration)| Asked {
+        due,
+        ended: Duration::ZERO,
+        end: End::None,
+        is_urgent: number.is_multiple_of(URGENT_EVERY),
+    };
+    dues.map(asked).collect()
+}
+
+/// When requests are due: a Poisson process that has each of these rates, a second, for a time.
+pub(crate) fn arrivals(seed: u64, phases: &[(f64, Duration)]) -> Vec<Duration> {
     let mut turn = 0;
     let mut gap = |rate: f64| {
         turn += 1;
@@ -66,12 +78,7 @@ pub(super) fn schedule(seed: u64, phases: &[(f64, Duration)]) -> Vec<Asked> {
         let end = begin + time.as_secs_f64();
         let mut at = begin + gap(*rate);
         while at < end {
-            all.push(Asked {
-                due: Duration::from_secs_f64(at),
-                ended: Duration::ZERO,
-                end: End::None,
-                is_urgent: all.len() % URGENT_EVERY == 0,
-            });
+            all.push(Duration::from_secs_f64(at));
             at += gap(*rate);
         }
         begin = end;

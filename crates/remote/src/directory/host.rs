@@ -281,7 +281,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 Err(error) => self.shared.set_trouble(Some(error.to_string())),
             }
         }
-        if !self.is_announced && self.keeps_keys() {
+        if self.is_unknown() {
             let done: Done<Option<Entry>> = Self::done(cx, Control::AnnounceFound);
             let key = self.host_key();
             self.node.engine.get(&self.plan.names, &key, done);
@@ -349,6 +349,11 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
 
     fn keeps_keys(&self) -> bool {
         !self.sends_only && self.is_leaving.is_none() && !self.has_left
+    }
+
+    /// The others do not know yet that this node keeps keys.
+    fn is_unknown(&self) -> bool {
+        !self.is_announced && self.keeps_keys()
     }
 
     /// The nodes that live and can keep keys now, this one among them. One that was paused has no lease when it wakes: what
@@ -869,8 +874,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     /// What is to be done again some time later.
     fn tick(&mut self, cx: &mut Context<Self>) {
         self.has_timer = false;
-        let is_due = !self.is_announced && self.keeps_keys() || !self.is_watching;
-        if is_due && self.lease.claims_with().is_some() {
+        if (self.is_unknown() || !self.is_watching) && self.lease.claims_with().is_some() {
             self.begin(cx);
         }
         self.expire();
@@ -889,8 +893,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             .partitions
             .iter()
             .any(|it| !matches!(it.place, Place::Free | Place::Kept(_)));
-        let is_unknown = !self.is_announced && self.keeps_keys();
-        if is_busy || is_unknown || self.is_leaving.is_some() {
+        if is_busy || self.is_unknown() || self.is_leaving.is_some() {
             self.later(cx);
         }
     }

@@ -437,14 +437,8 @@ impl<K: RemoteKey, A: Actor> RemoteDirectory<K, A> {
         let trouble = self.shared.trouble()?;
         // What the server has refused, while there is no lease.
         let lease = self.node.lease.lock();
-        let why = lease.as_ref().map(|it| it.1.why.lock().clone());
-        let has_lease = lease
-            .as_ref()
-            .is_some_and(|it| it.1.claims_with().is_some());
-        Some(
-            why.filter(|why| !has_lease && !why.is_empty())
-                .unwrap_or(trouble),
-        )
+        let refused = lease.as_ref().and_then(|it| it.1.trouble());
+        Some(refused.unwrap_or(trouble))
     }
 
     /// Counters of this node's part.

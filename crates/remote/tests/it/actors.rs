@@ -566,9 +566,12 @@ fn senders_of_messages_larger_than_their_share_all_go_on() {
         a.publish_with::<Other, _>("bytes", &adder, window)
             .expect("published");
         let senders = [&b, &c].map(|node| node.remote::<Other>("bytes").expect("a valid name"));
-        for to in &senders {
-            world.connected(to);
+        // Each sender holds half of the credit before both want more.
+        for turn in 0..10 {
+            let reply = senders[turn % 2].ask(Other(vec![0; 1_000])).wait();
+            assert!(reply.is_ok(), "seed {seed}: {reply:?}");
         }
+        assert!(senders.iter().all(|it| it.credit() > 0), "seed {seed}");
         let asks: Vec<_> = (0..10)
             .map(|turn| {
                 senders[turn % 2]
@@ -617,8 +620,9 @@ fn an_end_that_was_not_heard_is_found_by_an_idle_reference() {
         let watcher = b.system().spawn(Watcher(ends.clone()));
         world.connected(&to);
         to.watch(watcher.recipient::<RemoteTerminated>());
-        // Shorter than the time after which a node counts as down.
+        // Shorter than the time after which a node counts as down. Without a connection the end cannot be sent.
         world.nats.partition("a");
+        world.nats.lose_connection("a");
         adder.stop();
         world.system.advance(Duration::from_secs(1));
         world.nats.heal("a");

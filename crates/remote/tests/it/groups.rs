@@ -117,7 +117,7 @@ fn a_member_that_is_down_is_left_out_and_a_new_one_is_found() {
         tell(100);
         world.until(|| first.len() + second.len() == 100);
         world.nats.partition("a");
-        // Some are on their way to the node that falls silent, or wait for its credit.
+        // The node that falls silent gets some of them.
         let sent = tell(200);
         world.until(|| names(&group) == ["b"]);
         // All were sent, or count as undelivered.
