@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A task that is woken by a message goes to the worker's next slot, so that a conversation between two actors stays on
-//! one core and in its cache; the task that it displaces goes to the local ring. A task whose budget expired goes to the
+//! one core and in its cache; the task that it displaces goes to the local ring. A searcher takes it only if the run that
+//! woke it goes on: in a blocking handler it would wait until the monitor finds it. A task whose budget expired goes to the
 //! injector, behind all others. Tasks that the driver makes ready while workers are busy have their own queue, which
 //! takes turns with the others.
 
@@ -147,8 +148,13 @@ pub(crate) struct Worker {
     io_in_row: Cell<u32>,
     /// Tasks from a poll that go before all others.
     io_first: RefCell<Vec<Task>>,
+    /// A run of another worker with a task in the next slot, and when it was seen first.
+    long_run: Cell<(RunOfThread, u64)>,
     random: Cell<u32>,
 }
+
+/// A thread, and its count of runs.
+type RunOfThread = (usize, u64);
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -177,6 +183,7 @@ impl Worker {
             was_long: Cell::new(false),
             io_in_row: Cell::new(0),
             io_first: RefCell::default(),
+            long_run: Cell::default(),
             random: Cell::new(0x9e37_79b9 ^ (thread as u32 + 1)),
         }
     }

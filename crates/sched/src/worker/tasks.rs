@@ -12,6 +12,8 @@ use crate::{local::LocalQueue, task::Task};
 
 /// The most tasks in a row from the next slot before one from the local ring.
 const NEXT_SLOT_USES_MAX: u32 = 3;
+/// A run that has lasted this long is not expected to end at once: a searcher takes the task in its next slot.
+const NEXT_SLOT_AFTER_NS: u64 = 20_000;
 /// The most tasks that are taken from the injector at once.
 const INJECTOR_BATCH_MAX: usize = 32;
 
@@ -135,6 +137,9 @@ impl Worker {
                 }
             }
             let now_ns = clock::now_ns();
+            if let Some(task) = self.take_next_of_long_run(now_ns) {
+                return Some(task);
+            }
             if self.shared.is_shut_down() || !self.is_worker() || now_ns - started_ns >= spin_ns {
                 return None;
             }
@@ -145,6 +150,28 @@ impl Worker {
                 std::hint::spin_loop();
             }
         }
+    }
+
+    /// The task in the next slot of a worker whose run has gone on since a searcher saw it first.
+    ///
+    /// Sources: Go's `runqgrab`, which waits 3 us before it takes `runnext`; tokio issue 4941.
+    fn take_next_of_long_run(&self, now_ns: u64) -> Option<Task> {
+        let threads = &self.shared.threads;
+        let run_of = |thread: usize| (thread, threads.get(thread).runs.get());
+        let (run, since_ns) = self.long_run.get();
+        if run_of(run.0) == run && !threads.get(run.0).next_slot.is_empty() {
+            if now_ns.saturating_sub(since_ns) < NEXT_SLOT_AFTER_NS {
+                return None;
+            }
+            let taken = threads.get(run.0).next_slot.take();
+            return taken.inspect(|_| self.slot().steals.bump(1));
+        }
+        let has_next =
+            |&thread: &usize| thread != self.thread && !threads.get(thread).next_slot.is_empty();
+        if let Some(thread) = self.shared.worker_slots.occupants().find(has_next) {
+            self.long_run.set((run_of(thread), now_ns));
+        }
+        None
     }
 
     fn steal_from(&self, victim: &LocalQueue) -> Option<Task> {

@@ -83,6 +83,32 @@ fn the_default_limit_needs_no_setting() {
     assert_eq!(seen.threads_max, threads_max_default(2) as u64);
 }
 
+/// A task wakes two others, and blocks until both have run. The other worker takes the first one from the ring, and then the
+/// one in the next slot. If it falls asleep too early, the monitor moves that one, so not each attempt shows it.
+#[test]
+fn a_searcher_takes_what_a_long_run_has_woken_last() {
+    let scheduler = scheduler_of(2, 4);
+    let is_taken = || {
+        let before = scheduler.snapshot().rescued_tasks;
+        let (sender, receiver) = mpsc::channel();
+        let own = (*scheduler).clone();
+        scheduler.schedule(job(1, move || {
+            let (ran, has_run) = mpsc::channel();
+            for number in 2..4 {
+                let ran = ran.clone();
+                own.schedule(job(number, move || ran.send(()).unwrap()));
+            }
+            for _ in 2..4 {
+                has_run.recv_timeout(LIMIT).expect("it runs elsewhere");
+            }
+            sender.send(()).unwrap();
+        }));
+        receiver.recv_timeout(LIMIT).expect("it ends");
+        scheduler.snapshot().rescued_tasks == before
+    };
+    assert!((0..1_000).any(|_| is_taken()), "the monitor moves it always");
+}
+
 /// The result of `enter_blocking` in a task that runs now.
 fn entered(scheduler: &Scheduler) -> Result<(), NoThread> {
     let (sender, receiver) = mpsc::channel();
