@@ -171,6 +171,11 @@ pub trait Engine: Send + Sync + 'static {
         None
     }
 
+    /// The subject that the server has denied first, besides inboxes of answers; `None` for an engine without permissions.
+    fn denied(&self) -> Option<String> {
+        None
+    }
+
     /// Sends what is held, for at most `within`, then closes the connection. Blocks.
     fn close(&self, within: Duration);
 }

@@ -61,7 +61,8 @@ impl<M> fmt::Debug for RemoteTellError<M> {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteAskError {
-    /// There is no credit, as many messages wait as the bound permits, and the policy refuses. It was not handled.
+    /// There is no credit, as many messages wait as the bound permits, and the policy refuses, or the deadline passed while
+    /// the sender waited for capacity. It was not handled.
     #[error("the lane to the remote actor is full")]
     Full,
     /// The actor, its node or the connection is down. It was never sent.

@@ -6,6 +6,9 @@
 //!
 //! A heartbeat carries a summary of its node, so each node can show all of them.
 //!
+//! **A joining node** sends itself a message by each way that others will use. It joins when all have come, so it has the
+//! permissions that it needs.
+//!
 //! **A node that was paused** longer than that time gives all others a new chance before it judges them, because it has
 //! read no heartbeats meanwhile. If another node has taken its name, it leaves.
 
@@ -196,14 +199,23 @@ impl Table {
     }
 }
 
+/// The route from which a node sends to its own inbox, to see that it may.
+const OWN_ROUTE: u64 = 1;
+
+/// How often a joining node looks whether its own messages have come.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Joins: the reply comes when the name is known to be free.
 pub(crate) struct Join;
 
-/// Tells the others that this node leaves.
+/// Tells the others that this node leaves. The reply: whether the connection has taken it.
 pub(crate) struct Leave;
 
 /// A node that may not have been heard yet has a session with this one.
 pub(crate) struct Met(pub(crate) NodeId);
+
+/// The engine has said that a subject, which nobody has subscribed, has no subscriber.
+pub(crate) struct NoResponders;
 
 enum State {
     New,
@@ -213,10 +225,25 @@ enum State {
     Joined,
 }
 
+/// The ways by which a joining node has heard itself.
+#[derive(Clone, Copy, Default)]
+struct HeardItself {
+    by_heartbeats: bool,
+    by_inbox: bool,
+    by_no_responders: bool,
+}
+
+impl HeardItself {
+    fn is_complete(self) -> bool {
+        self.by_heartbeats && self.by_inbox && self.by_no_responders
+    }
+}
+
 /// The actor that sends and hears heartbeats.
 pub(crate) struct Members {
     node: Arc<NodeInner>,
     state: State,
+    heard_itself: HeardItself,
     ticked_ns: u64,
     is_up: bool,
     /// Until then another node may have taken the name, because this one was not heard.
@@ -234,6 +261,7 @@ impl Members {
         Self {
             node,
             state: State::New,
+            heard_itself: HeardItself::default(),
             ticked_ns: 0,
             is_up: false,
             doubtful_until_ns: 0,
@@ -249,10 +277,10 @@ impl Members {
         self.node.options.down_after.as_nanos() as u64
     }
 
-    fn say(&self, body: &Body) {
+    /// Whether the connection has taken it.
+    fn say(&self, body: &Body) -> bool {
         let frame = wire::encode(&self.node.id, 0, 0, body);
-        // The next one comes soon.
-        let _ = self.node.publish(&self.node.subject("hb"), frame);
+        self.node.publish(&self.node.subject("hb"), frame).is_ok()
     }
 
     fn tick(&mut self, cx: &mut Context<Self>) {
@@ -265,16 +293,37 @@ impl Members {
         let is_joining = !matches!(self.state, State::Joined);
         self.summarise(now_ns);
         self.beat(is_joining);
+        if is_joining {
+            self.send_to_itself();
+        }
         self.judge(now_ns);
         // A system without timers ends.
         let _ = cx.wake_after(self.node.options.heartbeat, Self::tick);
     }
 
     fn beat(&self, is_joining: bool) {
-        self.say(&Body::Heartbeat {
+        // If it is lost, the next one comes soon.
+        let _ = self.say(&Body::Heartbeat {
             is_joining,
             summary: self.summary,
         });
+    }
+
+    /// What is lost is sent again with the next heartbeat.
+    fn send_to_itself(&self) {
+        let (is_joining, summary) = (true, self.summary);
+        let body = Body::Heartbeat {
+            is_joining,
+            summary,
+        };
+        self.node.send(&self.node.id, 0, OWN_ROUTE, &body);
+        let nobody = self
+            .node
+            .subject(&format!("nobody.{:x}", self.node.id.incarnation));
+        let reply = self.node.no_responders(0);
+        let frame = wire::encode(&self.node.id, 0, 0, &body);
+        let engine = &self.node.engine;
+        let _ = engine.publish(&nobody, Some(&reply), frame.into());
     }
 
     /// Reads the actors. With very many of them, not for each heartbeat.
@@ -432,15 +481,36 @@ impl Members {
         }
     }
 
-    fn give_up(&mut self, _: &mut Context<Self>) {
-        match std::mem::replace(&mut self.state, State::New) {
-            State::Connecting(reply) => reply.reply(Err(EngineError::Offline.into())),
-            other => self.state = other,
+    fn give_up(&mut self, cx: &mut Context<Self>) {
+        let error = match self.state {
+            State::Connecting(_) => EngineError::Offline,
+            State::Joining(_) => {
+                EngineError::Unknown("a message of this node to itself did not come".to_owned())
+            }
+            State::New | State::Joined => return,
+        };
+        self.refuse(error, cx);
+    }
+
+    fn refuse(&mut self, error: EngineError, cx: &mut Context<Self>) {
+        let state = std::mem::replace(&mut self.state, State::New);
+        if let State::Connecting(reply) | State::Joining(reply) = state {
+            reply.reply(Err(error.into()));
         }
+        cx.stop();
     }
 
     fn joined(&mut self, cx: &mut Context<Self>) {
         if !matches!(self.state, State::Joining(_)) {
+            return;
+        }
+        if !self.heard_itself.is_complete() {
+            if let Some(subject) = self.node.engine.denied() {
+                let why = format!("no permission for subject {subject}");
+                return self.refuse(EngineError::Refused(why), cx);
+            }
+            // A system without timers ends.
+            let _ = cx.wake_after(LOOK_INTERVAL, Self::joined);
             return;
         }
         if let State::Joining(reply) = std::mem::replace(&mut self.state, State::Joined) {
@@ -470,10 +540,10 @@ impl DeferredHandler<Join> for Members {
 }
 
 impl Handler<Leave> for Members {
-    type Reply = ();
+    type Reply = bool;
 
-    fn handle(&mut self, _: Leave, _: &mut Context<Self>) {
-        self.say(&Body::Leave);
+    fn handle(&mut self, _: Leave, _: &mut Context<Self>) -> bool {
+        self.say(&Body::Leave)
     }
 }
 
@@ -485,6 +555,14 @@ impl Handler<Met> for Members {
         if !is_known {
             self.heard(node, false, NodeSummary::default(), cx);
         }
+    }
+}
+
+impl Handler<NoResponders> for Members {
+    type Reply = ();
+
+    fn handle(&mut self, _: NoResponders, _: &mut Context<Self>) {
+        self.heard_itself.by_no_responders = true;
     }
 }
 
@@ -514,7 +592,16 @@ impl Handler<Frame> for Members {
             Body::Heartbeat {
                 is_joining,
                 summary,
-            } => self.heard(frame.from, is_joining, summary, cx),
+            } => {
+                if frame.from == self.node.id {
+                    let heard = &mut self.heard_itself;
+                    match frame.from_route {
+                        OWN_ROUTE => heard.by_inbox = true,
+                        _ => heard.by_heartbeats = true,
+                    }
+                }
+                self.heard(frame.from, is_joining, summary, cx);
+            }
             Body::Leave if frame.from != self.node.id => {
                 let removed = {
                     let mut members = self.node.table.members.lock();

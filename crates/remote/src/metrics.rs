@@ -19,6 +19,7 @@ use crate::{
     members::{DownReason, NodeSummary, PeerCounters},
     nats::NatsCounters,
     node::{Node, NodeInner},
+    port::PortShared,
     proxy::{MESSAGE_LANE, Proxy, ProxyShared, Status},
     remote_ref::{PublishedCounters, RemoteCounters},
 };
@@ -43,7 +44,7 @@ pub struct NodeSnapshot {
     pub peers: Vec<PeerSnapshot>,
     /// The remote references, by name.
     pub references: Vec<ReferenceSnapshot>,
-    /// The published actors, by name.
+    /// The published actors, and those that were, by name.
     pub published: Vec<PublishedSnapshot>,
     /// This node's parts of directories, by name.
     pub directories: Vec<(String, RemoteDirectoryCounters)>,
@@ -83,7 +84,7 @@ pub struct ReferenceSnapshot {
     pub counters: RemoteCounters,
 }
 
-/// A published actor.
+/// A name that this node publishes or has published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PublishedSnapshot {
@@ -223,6 +224,8 @@ type ReadDirectory = Box<dyn Fn() -> Option<(String, RemoteDirectoryCounters)> +
 pub(crate) struct Kept {
     /// Counts of references that have ended, by name.
     ended: Mutex<BTreeMap<String, RemoteCounters>>,
+    /// Counts of names that are not published any more.
+    pub(crate) unpublished: Mutex<BTreeMap<String, Arc<PortShared>>>,
     directories: Mutex<Vec<ReadDirectory>>,
 }
 
@@ -251,6 +254,17 @@ impl Kept {
 }
 
 impl NodeInner {
+    /// A port has ended. Its actor may be dropped; its counts stay.
+    pub(crate) fn unpublish(&self, port: u64, shared: &Arc<PortShared>) {
+        let mut published = self.published.lock();
+        let name = &shared.name;
+        if published.get(name).is_some_and(|it| it.port == port) {
+            published.remove(name);
+            let mut unpublished = self.kept.unpublished.lock();
+            unpublished.insert(name.clone(), shared.clone());
+        }
+    }
+
     /// The number of names that are published now.
     pub(crate) fn published_now(&self) -> u64 {
         let published = self.published.lock();
@@ -282,10 +296,12 @@ impl Node {
     /// other nodes. Takes a few microseconds per reference, and never blocks a message.
     pub fn snapshot(&self) -> NodeSnapshot {
         let inner = &self.inner;
-        let published = inner.published.lock().clone();
+        let present = inner.published.lock().clone().into_values();
+        let mut published: BTreeMap<_, _> = inner.kept.unpublished.lock().clone();
+        published.extend(present.map(|it| (it.name().to_owned(), it.shared)));
         let published = published.into_iter().map(|(name, it)| PublishedSnapshot {
             name,
-            counters: it.counters(),
+            counters: PublishedCounters::of(&it),
         });
         let directories = inner.kept.directories.lock();
         NodeSnapshot {

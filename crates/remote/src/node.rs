@@ -21,7 +21,7 @@ use crate::{
     engine::{ConnectionEvent, Engine, EngineError, Incoming, Subscription},
     error::NodeError,
     lease::{self, Lease, LeaseShared},
-    members::{Join, Leave, Members, Met, NodeChange, NodeInfo, Table},
+    members::{Join, Leave, Members, Met, NoResponders, NodeChange, NodeInfo, Table},
     metrics::Kept,
     nats::{NatsEngine, NatsOptions},
     proxy::{CONTROL_LANE, Control, FRAME_BYTES},
@@ -379,11 +379,12 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    /// Connects to NATS, and joins. Blocks until the connection is there, and for [`NodeOptions::join_time`].
+    /// Connects to NATS, and joins. Blocks until the connection is there and the node has heard itself, and at least for
+    /// [`NodeOptions::join_time`].
     ///
     /// # Errors
-    /// [`NodeError`]: a wrong option or URL, no server, wrong credentials, or a name that is taken. A subject that the
-    /// server denies is logged, and counted in [`Node::snapshot`].
+    /// [`NodeError`]: a wrong option or URL, no server, wrong credentials, no permission for the prefix's subjects, or a name
+    /// that is taken. A subject that the server denies later is logged, and counted in [`Node::snapshot`].
     pub fn join(system: &System, mut options: NodeOptions) -> Result<Self, NodeError> {
         options.validate()?;
         let nats = options.nats.take().unwrap_or_else(|| NatsOptions::new(""));
@@ -392,7 +393,7 @@ impl Node {
         Self::join_over(system, Arc::new(engine), options)
     }
 
-    /// Joins over this engine. Blocks for [`NodeOptions::join_time`].
+    /// Joins over this engine. Blocks as [`Node::join`].
     ///
     /// # Errors
     /// [`NodeError`]: a wrong option, a name that is taken, or an error of the engine.
@@ -489,9 +490,10 @@ impl Node {
         inner.subscriptions.lock().extend(all);
         let members_route = members.clone();
         inner.add_route(0, move |arrived| {
-            if let Arrived::Frame(frame) = arrived {
-                let _ = members_route.tell(frame);
-            }
+            let _ = match arrived {
+                Arrived::Frame(frame) => members_route.tell(frame).is_ok(),
+                Arrived::NoResponders => members_route.tell(NoResponders).is_ok(),
+            };
         });
         // Before the engine says the present state, which it says once.
         let listening = members.clone();
@@ -548,7 +550,7 @@ impl Node {
     }
 
     /// Leaves in order, within this time: what this node has accepted is sent, what has arrived is handled and answered, and
-    /// the others are told. Blocks. `true` if all was done in time.
+    /// the others are told. Blocks. `true` if all was done in time; a connection that has just broken may not be noticed.
     pub fn leave(&self, within: Duration) -> bool {
         let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         let deadline = clock::to_instant(clock::now_ns().saturating_add(within_ns));
@@ -568,7 +570,7 @@ impl Node {
         let mut is_done = ports.iter().all(|port| port.wait_ended(deadline));
         // Ordering: Release, pairs with the Acquire of `is_leaving`.
         self.inner.is_leaving.store(true, Ordering::Release);
-        let proxies = std::mem::take(&mut *self.inner.proxies.lock());
+        let proxies = self.inner.proxies.lock().clone();
         for (proxy, _) in &proxies {
             let _ = proxy.tell_lane(CONTROL_LANE, Control::Drain);
         }
@@ -577,7 +579,8 @@ impl Node {
         }
         let members = self.inner.members.lock().take();
         if let Some(members) = members {
-            let _ = members.ask(Leave).deadline(deadline).wait();
+            let is_told = members.ask(Leave).deadline(deadline).wait();
+            is_done &= matches!(is_told, Ok(true));
             members.stop_gracefully();
         }
         self.inner.close();

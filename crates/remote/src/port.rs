@@ -96,6 +96,7 @@ impl PublishOptions {
 /// What senders and metrics read.
 #[derive(Debug, Default)]
 pub(crate) struct PortShared {
+    pub(crate) name: String,
     pub(crate) received: Counter,
     pub(crate) received_bytes: Counter,
     /// Positions that were never received.
@@ -108,6 +109,15 @@ pub(crate) struct PortShared {
     pub(crate) sessions: Counter,
     pub(crate) reclaims: Counter,
     pub(crate) repeated: Counter,
+}
+
+impl PortShared {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
 }
 
 struct Session {
@@ -972,6 +982,7 @@ where
     fn stopped(&mut self, _: &mut Context<Self>) {
         self.node.remove_route(self.id);
         self.node.stop_listening(self.id);
+        self.node.unpublish(self.id, &self.shared);
         self.say_closed(&Refusal::Terminated);
     }
 }

@@ -29,6 +29,7 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_actor::{Actor, Context, Deferred, DeferredHandler, Handler, Recipient};
+use freeboard_flow::{LaneConfig, Overload};
 use freeboard_meter::Counter;
 use freeboard_platform::clock;
 use parking_lot::Mutex;
@@ -77,6 +78,8 @@ pub(crate) enum Control {
     Change(Change),
     /// End when all that was accepted is sent and answered.
     Drain,
+    /// There is no reference any more: drain, but not before those who watch are told.
+    Unreferenced,
     /// Tell of the end of the remote actor.
     Watch(Recipient<RemoteTerminated>),
 }
@@ -123,6 +126,8 @@ pub(crate) enum Status {
 #[derive(Debug)]
 pub(crate) struct ProxyShared {
     pub(crate) name: String,
+    /// Messages at the bound are shed as those that [`Overload::Sample`] sheds: no sender gets them back.
+    pub(crate) is_sampled: bool,
     status: AtomicU8,
     why: Mutex<String>,
     /// Messages that may be sent now.
@@ -144,9 +149,10 @@ pub(crate) struct ProxyShared {
 }
 
 impl ProxyShared {
-    pub(crate) fn new(name: String) -> Self {
+    pub(crate) fn new(name: String, lane: &LaneConfig) -> Self {
         Self {
             name,
+            is_sampled: matches!(lane.overload_policy(), Overload::Sample { .. }),
             status: AtomicU8::new(Status::Opening as u8),
             why: Mutex::default(),
             credit: AtomicU64::new(0),
@@ -264,6 +270,7 @@ pub(crate) struct Proxy {
     is_probing: bool,
     has_idle_timer: bool,
     is_busy: bool,
+    is_unreferenced: bool,
     watchers: Vec<Recipient<RemoteTerminated>>,
 }
 
@@ -292,6 +299,7 @@ impl Proxy {
             is_probing: false,
             has_idle_timer: false,
             is_busy: false,
+            is_unreferenced: false,
             watchers: Vec::new(),
         }
     }
@@ -629,6 +637,9 @@ impl Proxy {
             // This actor waits for no watcher.
             let _ = watcher.try_tell(terminated.clone());
         }
+        if self.is_unreferenced {
+            let _ = cx.wake_after(FRAME_TIME, Self::end_if_drained);
+        }
         self.opening = self.node.next_id();
         self.opening_since_ns = clock::now_ns();
         self.retry = RETRY_MIN;
@@ -925,6 +936,12 @@ impl Handler<Control> for Proxy {
             }
             Control::NoResponders => {}
             Control::Drain => self.end_if_drained(cx),
+            Control::Unreferenced => {
+                self.is_unreferenced = true;
+                if self.watchers.is_empty() {
+                    self.end_if_drained(cx);
+                }
+            }
             Control::Watch(watcher)
                 if self.session.is_none()
                     && (self.shared.sessions.get() > 0

@@ -66,7 +66,7 @@ impl RemoteOptions {
 /// An actor that is published: dropping this changes nothing, [`Published::withdraw`] ends it.
 #[derive(Clone)]
 pub struct Published {
-    pub(crate) name: String,
+    pub(crate) port: u64,
     pub(crate) shared: Arc<PortShared>,
     control: Recipient<PortControl>,
     /// The actor itself, as an `Arc<dyn LocalMember<M>>`.
@@ -77,7 +77,7 @@ pub struct Published {
 
 impl fmt::Debug for Published {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Published({})", self.name)
+        write!(formatter, "Published({})", self.name())
     }
 }
 
@@ -89,10 +89,10 @@ impl Published {
 
     /// The name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.shared.name
     }
 
-    /// What it has received and refused since it was published.
+    /// What the name has received and refused since this node published it first.
     pub fn counters(&self) -> PublishedCounters {
         PublishedCounters::of(&self.shared)
     }
@@ -129,7 +129,8 @@ impl RemoteCounters {
         let lanes = proxy.snapshot().lanes;
         let shed = lanes.get(MESSAGE_LANE).map_or(&[][..], |it| &it.shed);
         // Those that a full lane has refused are with their senders.
-        let is_full = |it: &&ReasonCount| it.reason == ShedReason::Full.as_str();
+        let is_full =
+            |it: &&ReasonCount| !shared.is_sampled && it.reason == ShedReason::Full.as_str();
         let full: u64 = shed.iter().filter(is_full).map(|it| it.count).sum();
         let shed: u64 = shed.iter().map(|it| it.count).sum();
         Self {
@@ -224,7 +225,11 @@ impl Node {
             return Err(NodeError::Published(name.to_owned()));
         }
         let id = inner.next_id();
-        let shared = Arc::new(PortShared::default());
+        // The counters of a name go on.
+        let before = published.remove(name).map(|it| it.shared);
+        let shared = before
+            .or_else(|| inner.kept.unpublished.lock().remove(name))
+            .unwrap_or_else(|| Arc::new(PortShared::new(name)));
         // Frames that come before the port has started wait in its mailbox.
         let deliver = {
             let inner = Arc::downgrade(inner);
@@ -261,7 +266,7 @@ impl Node {
         let port = inner.system.spawn_once(spawn, port);
         let port = port.map_err(|error| NodeError::Option(error.to_string()))?;
         let entry = Published {
-            name: name.to_owned(),
+            port: id,
             shared,
             control: port.recipient(),
             local: Arc::new(local),
@@ -305,7 +310,7 @@ impl Node {
         if inner.is_closed() {
             return Err(NodeError::Closed);
         }
-        let shared = Arc::new(ProxyShared::new(name.to_owned()));
+        let shared = Arc::new(ProxyShared::new(name.to_owned(), &options.lane));
         let proxy = Proxy::new(
             inner.clone(),
             subject,
@@ -318,6 +323,7 @@ impl Node {
         inner.kept.add(inner, proxy.clone(), shared.clone());
         Ok(RemoteRef {
             node: inner.clone(),
+            end: Arc::new(EndOfReferences(proxy.clone())),
             proxy,
             shared,
             message: PhantomData,
@@ -329,12 +335,24 @@ impl Node {
 ///
 /// Messages are encoded on the caller's thread and wait in a lane of this process until the receiver has granted credit.
 /// Delivery is at most once: a message that is accepted here may still be lost with the connection or a process. An ask
-/// learns that; see [`RemoteAskError`].
+/// learns that; see [`RemoteAskError`]. When the last clone is dropped, what was accepted is still sent and answered, and
+/// those who watch are still told.
 pub struct RemoteRef<M> {
     pub(crate) node: Arc<NodeInner>,
     pub(crate) proxy: ActorRef<Proxy>,
     pub(crate) shared: Arc<ProxyShared>,
+    end: Arc<EndOfReferences>,
     message: PhantomData<fn(M)>,
+}
+
+/// Ends a proxy when its last reference is dropped.
+struct EndOfReferences(ActorRef<Proxy>);
+
+impl Drop for EndOfReferences {
+    fn drop(&mut self) {
+        // A proxy with that many control messages ends with its node.
+        let _ = self.0.try_tell_lane(CONTROL_LANE, Control::Unreferenced);
+    }
 }
 
 impl<M> Clone for RemoteRef<M> {
@@ -343,6 +361,7 @@ impl<M> Clone for RemoteRef<M> {
             node: self.node.clone(),
             proxy: self.proxy.clone(),
             shared: self.shared.clone(),
+            end: self.end.clone(),
             message: PhantomData,
         }
     }

@@ -65,7 +65,7 @@ const RETRY: Duration = Duration::from_millis(50);
 
 type Waiting = VecDeque<(Routed, RoutedReply, u64)>;
 
-enum Place<K: RemoteKey, A: Actor> {
+enum Ownership<K: RemoteKey, A: Actor> {
     Free,
     Claiming(Waiting),
     Kept(Arc<Owned<K, A>>),
@@ -74,7 +74,7 @@ enum Place<K: RemoteKey, A: Actor> {
 
 /// A partition as this node knows it.
 struct Partition<K: RemoteKey, A: Actor> {
-    place: Place<K, A>,
+    ownership: Ownership<K, A>,
     /// Its entry in `PREFIX-names`.
     entry: Option<(u64, LeaseId)>,
     /// The entry whose keeper this attempt shows to be dead. Not `entry`, which may change meanwhile: it could then name a
@@ -208,7 +208,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             member = member.idle_after(idle);
         }
         let partition = || Partition {
-            place: Place::Free,
+            ownership: Ownership::Free,
             entry: None,
             dead: None,
             claimed: None,
@@ -243,9 +243,25 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         format!("{}.p.{partition}", self.name.replace('/', "."))
     }
 
-    fn host_key(&self) -> String {
-        let (directory, node) = (&self.name, LeasePlan::key_of(&self.node.id.name));
+    /// The key of the entry that says that a node takes part.
+    fn host_key(&self, node: &NodeId) -> String {
+        let (directory, node) = (&self.name, LeasePlan::key_of(&node.name));
         format!("{}.host.{node}", directory.replace('/', "."))
+    }
+
+    /// Deletes the entry of a node, unless a later start has replaced it. A node that lives announces itself again.
+    fn delete_host(&self, node: &NodeId) {
+        let (engine, names) = (self.node.engine.clone(), self.plan.names.clone());
+        let (key, id) = (self.host_key(node), node.clone());
+        let read = key.clone();
+        let delete = move |entry: Result<Option<Entry>, EngineError>| {
+            let Ok(Some(entry)) = entry else { return };
+            if from_bytes::<(NodeId, u32)>(&entry.value).is_some_and(|(it, _)| it == id) {
+                engine.delete(&names, &key, entry.revision, Box::new(|_| {}));
+            }
+        };
+        let (engine, names) = (&self.node.engine, &self.plan.names);
+        engine.get(names, &read, Box::new(delete));
     }
 
     fn own_lease(&self) -> Option<LeaseId> {
@@ -283,7 +299,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
         if self.is_unknown() {
             let done: Done<Option<Entry>> = Self::done(cx, Control::AnnounceFound);
-            let key = self.host_key();
+            let key = self.host_key(&self.node.id);
             self.node.engine.get(&self.plan.names, &key, done);
         }
     }
@@ -292,7 +308,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         let expected = entry.map_or(Expected::Absent, |it| Expected::Revision(it.revision));
         let value = to_bytes(&(&self.node.id, self.shared.partitions));
         let done: Done<u64> = Self::done(cx, Control::Announced);
-        let key = self.host_key();
+        let key = self.host_key(&self.node.id);
         self.node
             .engine
             .put(&self.plan.names, &key, value, expected, done);
@@ -371,13 +387,13 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     fn route(&mut self, mut routed: Routed, reply: RoutedReply, cx: &mut Context<Self>) {
         let index = partition_of(&routed.key, self.shared.partitions);
         let since_ns = clock::now_ns();
-        match &mut self.partitions[index as usize].place {
-            Place::Kept(owned) => {
+        match &mut self.partitions[index as usize].ownership {
+            Ownership::Kept(owned) => {
                 let owned = owned.clone();
                 self.deliver(&owned, routed, reply, cx);
                 return;
             }
-            Place::Claiming(waiting) | Place::Releasing(_, waiting) => {
+            Ownership::Claiming(waiting) | Ownership::Releasing(_, waiting) => {
                 if self.shared.waiting.load(Ordering::Relaxed) >= WAITING_MAX as u64 {
                     self.refuse(reply, Failure::Full);
                     return;
@@ -387,7 +403,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 self.later(cx);
                 return;
             }
-            Place::Free => {}
+            Ownership::Free => {}
         }
         let keeper = self.partitions[index as usize].entry.as_ref();
         let keeper = keeper.map(|(_, lease)| lease.node.clone());
@@ -418,7 +434,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             None => {
                 let waiting = VecDeque::from([(routed, reply, since_ns)]);
                 self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-                self.partitions[index as usize].place = Place::Claiming(waiting);
+                self.partitions[index as usize].ownership = Ownership::Claiming(waiting);
                 self.claim(index, cx);
                 self.later(cx);
             }
@@ -594,7 +610,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
 
     fn is_claiming(&self, index: u32, attempt: u64) -> bool {
         let partition = &self.partitions[index as usize];
-        matches!(partition.place, Place::Claiming(_)) && partition.attempt == attempt
+        matches!(partition.ownership, Ownership::Claiming(_)) && partition.attempt == attempt
     }
 
     /// The keeper's lease is over: its entry may be replaced.
@@ -617,7 +633,8 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         let fence = Owned::<K, A>::fence_of(index, &self.lease, own.number, revision);
         let partition = &mut self.partitions[index as usize];
         partition.entry = Some((revision, own));
-        let Place::Claiming(waiting) = mem::replace(&mut partition.place, Place::Free) else {
+        let Ownership::Claiming(waiting) = mem::replace(&mut partition.ownership, Ownership::Free)
+        else {
             return;
         };
         if fence.is_valid() {
@@ -636,7 +653,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             });
             self.shared.keep(index, owned.clone());
             self.shared.claims.add(1);
-            self.partitions[index as usize].place = Place::Kept(owned);
+            self.partitions[index as usize].ownership = Ownership::Kept(owned);
         }
         self.route_again(waiting, cx);
     }
@@ -651,7 +668,9 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     /// A claim did not succeed: the messages are routed by what is known now.
     fn give_up_claim(&mut self, index: u32, cx: &mut Context<Self>) {
         let partition = &mut self.partitions[index as usize];
-        if let Place::Claiming(waiting) = mem::replace(&mut partition.place, Place::Free) {
+        if let Ownership::Claiming(waiting) =
+            mem::replace(&mut partition.ownership, Ownership::Free)
+        {
             self.route_again(waiting, cx);
         }
     }
@@ -676,6 +695,9 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 // Its proxy ends; what waits there gets its error.
                 if let Some(peer) = self.peers.remove(&node) {
                     peer.end();
+                }
+                if self.hosts.get(&node.name) == Some(&node) {
+                    self.delete_host(&node);
                 }
                 self.later(cx);
             }
@@ -772,11 +794,11 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         self.is_announced = false;
         for index in 0..self.shared.partitions {
             let partition = &mut self.partitions[index as usize];
-            let (owned, waiting) = match mem::replace(&mut partition.place, Place::Free) {
-                Place::Kept(owned) => (Some(owned), None),
-                Place::Releasing(owned, waiting) => (Some(owned), Some(waiting)),
-                Place::Claiming(waiting) => (None, Some(waiting)),
-                Place::Free => (None, None),
+            let (owned, waiting) = match mem::replace(&mut partition.ownership, Ownership::Free) {
+                Ownership::Kept(owned) => (Some(owned), None),
+                Ownership::Releasing(owned, waiting) => (Some(owned), Some(waiting)),
+                Ownership::Claiming(waiting) => (None, Some(waiting)),
+                Ownership::Free => (None, None),
             };
             partition.attempt += 1;
             if let Some(owned) = owned {
@@ -785,7 +807,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 self.shared.losses.add(1);
             }
             if let Some(waiting) = waiting {
-                self.partitions[index as usize].place = Place::Claiming(waiting);
+                self.partitions[index as usize].ownership = Ownership::Claiming(waiting);
             }
         }
         self.later(cx);
@@ -794,15 +816,15 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     /// Gives a partition up in order: first its activations are saved.
     fn release(&mut self, index: u32) {
         let partition = &mut self.partitions[index as usize];
-        match mem::replace(&mut partition.place, Place::Free) {
-            Place::Kept(owned) => {
+        match mem::replace(&mut partition.ownership, Ownership::Free) {
+            Ownership::Kept(owned) => {
                 drop(self.shared.remove(index));
                 // Ordering: Release, see `PartStore::load`.
                 owned.is_released.store(true, Ordering::Release);
                 owned.directory.passivate_all();
-                partition.place = Place::Releasing(owned, VecDeque::new());
+                partition.ownership = Ownership::Releasing(owned, VecDeque::new());
             }
-            other => partition.place = other,
+            other => partition.ownership = other,
         }
     }
 
@@ -810,7 +832,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         for index in 0..self.shared.partitions {
             let key = self.key(index);
             let partition = &mut self.partitions[index as usize];
-            let Place::Releasing(owned, _) = &partition.place else {
+            let Ownership::Releasing(owned, _) = &partition.ownership else {
                 continue;
             };
             if owned.directory.activations() > 0 {
@@ -839,14 +861,17 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         cx: &mut Context<Self>,
     ) {
         let partition = &mut self.partitions[index as usize];
-        if partition.attempt != attempt || !matches!(partition.place, Place::Releasing(..)) {
+        if partition.attempt != attempt || !matches!(partition.ownership, Ownership::Releasing(..))
+        {
             return;
         }
         // After a conflict somebody else has it: an earlier deletion without an answer was made.
         if outcome.is_ok() || *outcome == Err(EngineError::Conflict) {
             partition.entry = None;
             self.shared.releases.add(1);
-            if let Place::Releasing(_, waiting) = mem::replace(&mut partition.place, Place::Free) {
+            if let Ownership::Releasing(_, waiting) =
+                mem::replace(&mut partition.ownership, Ownership::Free)
+            {
                 self.route_again(waiting, cx);
             }
         }
@@ -855,14 +880,17 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
 
     /// Moves partitions to the nodes that should keep them, a few at a time.
     fn balance(&mut self) {
-        let is_releasing = |it: &Partition<K, A>| matches!(it.place, Place::Releasing(..));
+        let is_releasing = |it: &Partition<K, A>| matches!(it.ownership, Ownership::Releasing(..));
         let mut moving = self.partitions.iter().filter(|it| is_releasing(it)).count();
         let live: Vec<String> = self.live_hosts().into_iter().map(str::to_owned).collect();
         for index in 0..self.shared.partitions {
             if moving >= MOVES_MAX {
                 return;
             }
-            let is_kept = matches!(self.partitions[index as usize].place, Place::Kept(_));
+            let is_kept = matches!(
+                self.partitions[index as usize].ownership,
+                Ownership::Kept(_)
+            );
             let chosen = choose(index, live.iter().map(String::as_str));
             if is_kept && chosen.is_some_and(|name| name != self.node.id.name) {
                 self.release(index);
@@ -879,7 +907,10 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
         self.expire();
         for index in 0..self.shared.partitions {
-            if matches!(self.partitions[index as usize].place, Place::Claiming(_)) {
+            if matches!(
+                self.partitions[index as usize].ownership,
+                Ownership::Claiming(_)
+            ) {
                 // Another node may keep it by now.
                 self.read_or_claim(index, cx);
             }
@@ -892,7 +923,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         let is_busy = self
             .partitions
             .iter()
-            .any(|it| !matches!(it.place, Place::Free | Place::Kept(_)));
+            .any(|it| !matches!(it.ownership, Ownership::Free | Ownership::Kept(_)));
         if is_busy || self.is_unknown() || self.is_leaving.is_some() {
             self.later(cx);
         }
@@ -915,12 +946,14 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         let oldest_ns = clock::now_ns().saturating_sub(wait_ns);
         let mut expired = Vec::new();
         for partition in &mut self.partitions {
-            if let Place::Claiming(waiting) | Place::Releasing(_, waiting) = &mut partition.place {
+            if let Ownership::Claiming(waiting) | Ownership::Releasing(_, waiting) =
+                &mut partition.ownership
+            {
                 while waiting.front().is_some_and(|it| it.2 < oldest_ns) {
                     expired.extend(waiting.pop_front());
                 }
-                if waiting.is_empty() && matches!(partition.place, Place::Claiming(_)) {
-                    partition.place = Place::Free;
+                if waiting.is_empty() && matches!(partition.ownership, Ownership::Claiming(_)) {
+                    partition.ownership = Ownership::Free;
                 }
             }
         }
@@ -946,7 +979,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         for index in 0..self.shared.partitions {
             self.release(index);
         }
-        let is_free = |it: &Partition<K, A>| matches!(it.place, Place::Free);
+        let is_free = |it: &Partition<K, A>| matches!(it.ownership, Ownership::Free);
         if self.partitions.iter().all(is_free)
             && let Some(reply) = self.is_leaving.take()
         {
@@ -1006,19 +1039,9 @@ impl<K: RemoteKey, A: Actor> DeferredHandler<Drain> for Host<K, A> {
 
     fn handle(&mut self, _: Drain, reply: Deferred<()>, cx: &mut Context<Self>) {
         self.is_leaving = Some(reply);
-        let key = self.host_key();
         if self.hosts.contains_key(&self.node.id.name) {
             // Others choose among the rest. The entry of a node that is down counts for nothing.
-            let done: Done<Option<Entry>> = {
-                let (engine, names) = (self.node.engine.clone(), self.plan.names.clone());
-                let deleted = key.clone();
-                Box::new(move |entry| {
-                    if let Ok(Some(entry)) = entry {
-                        engine.delete(&names, &deleted, entry.revision, Box::new(|_| {}));
-                    }
-                })
-            };
-            self.node.engine.get(&self.plan.names, &key, done);
+            self.delete_host(&self.node.id);
         }
         self.drain_further(cx);
         self.later(cx);

@@ -402,7 +402,8 @@ impl<K: RemoteKey, A: Actor> RemoteDirectory<K, A> {
 
     fn routed<M: RemoteMessage>(&self, key: Bytes, msg: &M) -> Result<Routed, String> {
         let payload = postcard::to_stdvec(msg).map_err(|error| error.to_string())?;
-        let bytes = key.len() + payload.len();
+        // The lengths and numbers of a `Routed` take less than the rest.
+        let bytes = key.len() + payload.len() + M::NAME.len() + 32;
         let bytes_max = self
             .node
             .engine

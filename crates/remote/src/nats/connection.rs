@@ -15,6 +15,7 @@ use async_nats::{
     StatusCode, Subscriber, connection::State,
 };
 use futures_util::StreamExt;
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     select,
@@ -73,6 +74,7 @@ pub(super) async fn run(
         held_bytes_max: options.held_bytes_max,
         wants_capacity: AtomicBool::new(false),
         denials: broadcast::Sender::new(DENIALS_MAX),
+        denied: Mutex::default(),
         is_inbox_denied: AtomicBool::new(false),
         warned: Default::default(),
         on_events: Default::default(),
@@ -321,12 +323,17 @@ fn handle(shared: &Shared, event: &Event) {
             tracing::warn!(text, "the NATS server refuses");
             if let Some(subject) = denied_subject(text) {
                 add(&shared.counters.denied, 1);
-                if text.contains("Subscription") && subject.starts_with("_INBOX.") {
+                let is_inbox = subject.starts_with("_INBOX.");
+                if text.contains("Subscription") && is_inbox {
                     // Ordering: Relaxed, both sides run on this thread.
                     shared.is_inbox_denied.store(true, Ordering::Relaxed);
                 }
+                let subject: Arc<str> = subject.into();
+                if !is_inbox {
+                    shared.denied.lock().get_or_insert(subject.clone());
+                }
                 // Nobody may wait for it.
-                let _ = shared.denials.send(subject.into());
+                let _ = shared.denials.send(subject);
             }
         }
         event => tracing::warn!(%event, "the NATS connection"),

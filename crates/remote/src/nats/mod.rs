@@ -154,6 +154,8 @@ struct Shared {
     wants_capacity: AtomicBool,
     /// Subjects for which there is no permission.
     denials: broadcast::Sender<Arc<str>>,
+    /// The first of them that is no inbox: nodes without buckets need none.
+    denied: Mutex<Option<Arc<str>>>,
     /// No answer can arrive on this connection.
     is_inbox_denied: AtomicBool,
     /// Buckets whose failed watch was logged.
@@ -276,13 +278,6 @@ impl NatsEngine {
         }
     }
 
-    /// Bytes of messages that the connection has not taken yet.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        // Ordering: Relaxed, a figure for display.
-        self.shared.held_bytes.load(Ordering::Relaxed)
-    }
-
     fn send(&self, command: Command) {
         // Without the engine's thread there is nobody to tell.
         let _ = self.shared.commands.send(command);
@@ -392,6 +387,10 @@ impl Engine for NatsEngine {
 
     fn counters(&self) -> Option<NatsCounters> {
         Some(Self::counters(self))
+    }
+
+    fn denied(&self) -> Option<String> {
+        self.shared.denied.lock().as_deref().map(str::to_owned)
     }
 
     /// On the engine's own thread, in a callback, it does not wait.

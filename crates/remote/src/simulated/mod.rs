@@ -95,6 +95,11 @@ impl SimulatedNats {
         self.lock().partition(name);
     }
 
+    /// A node and the server do not reach each other for this time.
+    pub fn partition_for(&self, name: &str, time: Duration) {
+        self.lock().partition_for(name, time);
+    }
+
     /// Ends a partition.
     pub fn heal(&self, name: &str) {
         self.lock().heal(name);

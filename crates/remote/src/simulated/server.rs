@@ -545,13 +545,26 @@ impl State {
 
     // Faults.
 
-    pub(super) fn partition(&mut self, name: &str) {
+    /// Returns the number of the partition.
+    pub(super) fn partition(&mut self, name: &str) -> u64 {
         let number = self.next_id();
         self.cut.insert(name.to_owned(), number);
         self.note(|| format!("{name} is cut off"));
         for id in self.connections_of(name) {
             self.ping(id, number);
         }
+        number
+    }
+
+    pub(super) fn partition_for(&mut self, name: &str, time: Duration) {
+        let number = self.partition(name);
+        let due_ns = clock::now_ns().saturating_add(time.as_nanos() as u64);
+        let name = name.to_owned();
+        self.call_at(due_ns, "nats heal", move |state| {
+            if state.cut.get(&name) == Some(&number) {
+                state.heal(&name);
+            }
+        });
     }
 
     /// Both sides give a connection up if it is cut for long.

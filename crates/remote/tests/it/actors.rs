@@ -541,6 +541,49 @@ fn the_end_of_an_actor_and_of_a_node_are_told() {
 }
 
 #[test]
+fn dropped_references_and_ended_actors_leave_only_their_counts() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, adder) = world.adder(&a, "sums", PublishOptions::new());
+        let before = b.system().actors_alive();
+        for number in 0..20 {
+            let to = b.remote::<Add>("sums").expect("a valid name");
+            to.tell(Add(number)).expect("accepted");
+        }
+        world.until(|| b.system().actors_alive() == before);
+        // What was accepted is sent first.
+        world.until(|| seen.len() == 20);
+        let of = |node: &Node, name: &str| {
+            let references = node.snapshot().references;
+            references.into_iter().find(|it| it.name == name)
+        };
+        // The counts of those that have ended are kept when the next one is made.
+        let told: Arc<Mutex<Vec<RemoteTerminated>>> = Arc::default();
+        let watcher = b.system().spawn(Watcher(told.clone()));
+        let watched = b.remote::<Add>("sums").expect("a valid name");
+        world.connected(&watched);
+        watched.watch(watcher.recipient::<RemoteTerminated>());
+        assert_eq!(of(&b, "sums").expect("it is there").counters.sent, 20);
+        drop(watched);
+        adder.stop();
+        world.until(|| !told.lock().expect("no panic").is_empty());
+        let reason = told.lock().expect("no panic")[0].reason;
+        assert_eq!(reason, RemoteExit::Terminated);
+        world.until(|| b.system().actors_alive() == before + 1);
+        let received = |node: &Node| node.snapshot().published[0].counters.received;
+        assert_eq!((a.snapshot().published.len(), received(&a)), (1, 20));
+        // The name goes on with its counts.
+        world.adder(&a, "sums", PublishOptions::new());
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        assert_eq!(to.ask(Add(1)).wait(), Ok(1));
+        assert_eq!(received(&a), 21);
+        assert!(b.leave(LONG) && a.leave(LONG));
+        assert_eq!(of(&b, "sums").expect("it is there").counters.sent, 21);
+        assert_eq!(received(&a), 21);
+    }
+}
+
+#[test]
 fn over_a_slow_network_a_session_stays() {
     for seed in 0..SEEDS {
         let (world, a, b) = two_nodes(seed);
@@ -808,4 +851,44 @@ fn nodes_on_a_real_server() {
     assert!(matches!(nobody, Err(NodeError::Engine(_))), "{nobody:?}");
     first.shutdown(LONG);
     second.shutdown(LONG);
+}
+
+/// A node that may not use its prefix would wait for answers that never come.
+#[test]
+fn a_node_joins_only_with_permissions_for_its_subjects() {
+    let user = |name: &str, publish: &str, subscribe: &str| {
+        let permissions = format!("{{ publish: [{publish}], subscribe: [{subscribe}] }}");
+        format!("{{ user: {name}, password: {name}, permissions: {permissions} }}")
+    };
+    let users = [
+        user("all", "\"freeboard.>\"", "\"freeboard.>\""),
+        user("mute", "\"_INBOX.>\"", "\"freeboard.>\""),
+        user("deaf", "\"freeboard.>\"", "\"freeboard.hb\""),
+        user(
+            "lost",
+            "\"freeboard.>\"",
+            "\"freeboard.hb\", \"freeboard.in.>\"",
+        ),
+    ];
+    let settings = format!("authorization {{ users: [{}] }}", users.join("\n"));
+    let Some(server) = if_installed(nats(JetStream::Off, &settings)) else {
+        return;
+    };
+    let system = System::builder().workers(1).build().expect("valid");
+    let join = |name: &str| {
+        let url = format!("nats://{name}:{name}@{}", server.address());
+        Node::join(&system, NodeOptions::new(url).name(name))
+    };
+    let node = join("all").expect("it has them");
+    for (name, subject) in [
+        ("mute", "freeboard."),
+        ("deaf", "freeboard.in."),
+        ("lost", "freeboard.none."),
+    ] {
+        let error = join(name).expect_err("it has not").to_string();
+        let text = format!("no permission for subject {subject}");
+        assert!(error.contains(&text), "{name}: {error}");
+    }
+    assert!(node.leave(LONG));
+    system.shutdown(LONG);
 }
