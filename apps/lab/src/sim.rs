@@ -139,6 +139,8 @@ struct Outcome {
     world: String,
     seeds: u64,
     steps: u64,
+    /// That were planned.
+    faults: u64,
     virtual_seconds: f64,
     /// Of all threads together.
     seconds: f64,
@@ -150,6 +152,7 @@ impl Outcome {
     fn add(&mut self, other: Self) {
         self.seeds += other.seeds;
         self.steps += other.steps;
+        self.faults += other.faults;
         self.virtual_seconds += other.virtual_seconds;
         self.seconds += other.seconds;
         let failures = self.failure.take().into_iter().chain(other.failure);
@@ -237,6 +240,7 @@ fn run_seed(world: &StandardWorld, seed: u64, twice: bool) -> Outcome {
         world: world.name.to_owned(),
         seeds: 1,
         steps: report.steps,
+        faults: report.faults.len() as u64,
         virtual_seconds: report.time.as_secs_f64(),
         seconds,
         failure,
@@ -379,6 +383,7 @@ fn print_outcomes(console: &Console, outcomes: &[Outcome]) {
         "world",
         "seeds",
         "steps",
+        "faults",
         "virtual time",
         "ms per seed",
         "failed",
@@ -390,6 +395,7 @@ fn print_outcomes(console: &Console, outcomes: &[Outcome]) {
             it.world.clone(),
             it.seeds.to_string(),
             it.steps.to_string(),
+            it.faults.to_string(),
             format!("{:.0} s", it.virtual_seconds),
             format!("{:.2}", it.seconds * 1e3 / it.seeds.max(1) as f64),
             failed.map_or_else(|| "no".to_owned(), |it| format!("seed {}", it.seed)),

@@ -44,6 +44,7 @@ pub const ALL: &[StandardWorld] = &[
     world("cache", "processes that share a cache, and change its values", worlds::cache::run),
     world("logd", "a log server's clients over HTTP and TCP, while it crashes and its disk fails", worlds::logd::run),
     world("cluster", "nodes with a directory over one NATS, while nodes and NATS fail", worlds::cluster::run),
+    world("storm", "as cluster, with a fault each half second and a short lease", worlds::cluster::storm),
 ];
 
 /// The world with this name.

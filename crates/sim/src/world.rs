@@ -155,25 +155,33 @@ impl World {
     pub fn inject(&self, rates: FaultRates, within: Duration) {
         let names = self.nodes.names();
         let all: Vec<_> = (0..names.len()).collect();
-        let ended = self.run.faults_ended.get();
         for (at, fault) in rates.plan(&all, within, &mut self.faults.borrow_mut()) {
-            let number = {
-                let mut planned = self.run.faults.borrow_mut();
-                planned.push(format!("{at:?}: {}", Named(&fault, &names)));
-                planned.len() - 1
-            };
-            if self.run.reduction.without.contains(&number) {
-                continue;
-            }
             let nodes = self.nodes.clone();
-            let due_ns = clock::now_ns().saturating_add(at.as_nanos() as u64);
-            self.executor().call_at(due_ns, "fault", move || {
-                let run = crate::run::current();
-                if run.is_some_and(|it| it.faults_ended.get() == ended && !it.is_ending.get()) {
-                    nodes.inject(&fault);
-                }
-            });
+            let text = Named(&fault, &names).to_string();
+            self.fault(&text, at, move || nodes.inject(&fault));
         }
+    }
+
+    /// Plans a fault of the test's own, such as one of a simulated server, which begins after this time. As with those of
+    /// [`World::inject`], the minimiser may leave it out, and it does not begin behind [`World::end_faults`]. It ends by
+    /// itself, or the test ends it.
+    pub fn fault(&self, text: &str, after: Duration, begin: impl FnOnce() + Send + 'static) {
+        let ended = self.run.faults_ended.get();
+        let number = {
+            let mut planned = self.run.faults.borrow_mut();
+            planned.push(format!("{after:?}: {text}"));
+            planned.len() - 1
+        };
+        if self.run.reduction.without.contains(&number) {
+            return;
+        }
+        let due_ns = clock::now_ns().saturating_add(after.as_nanos() as u64);
+        self.executor().call_at(due_ns, "fault", move || {
+            let run = crate::run::current();
+            if run.is_some_and(|it| it.faults_ended.get() == ended && !it.is_ending.get()) {
+                begin();
+            }
+        });
     }
 
     /// Ends all faults: pauses, partitions, full and slow disks, slow links, skews and faults of actors are over, nodes that

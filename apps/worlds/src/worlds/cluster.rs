@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
     time::Duration,
 };
 
@@ -22,13 +23,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{Mistakes, Record};
 
-const RUN_TIME: Duration = Duration::from_secs(12);
 const SETTLE_TIME: Duration = Duration::from_secs(10);
-const LEASE: Duration = Duration::from_secs(2);
 const PARTITIONS: u32 = 8;
 const KEYS: u64 = 12;
 /// For each key, when the faults are over.
 const ATTEMPTS: usize = 3;
+const PARTITION_TIME_MAX: Duration = Duration::from_secs(4);
 /// The bound of the published actor, which refuses above it.
 const SINK_BOUND: usize = 4;
 
@@ -65,6 +65,7 @@ struct Shared {
     mistakes: Mistakes,
     nats: SimulatedNats,
     period: Duration,
+    lease: Duration,
 }
 
 struct Account {
@@ -245,7 +246,7 @@ fn start(machine: &Machine, id: usize, shared: &Shared) -> Option<Member> {
     });
     let options = RemoteDirectoryOptions::new("bank")
         .partitions(PARTITIONS)
-        .lease(LEASE)
+        .lease(shared.lease)
         .idle_after(Duration::from_secs(5))
         .accept::<Deposit>();
     let store = Accounts {
@@ -284,18 +285,63 @@ fn check_activations(ledger: &Ledger) -> Result<(), String> {
     Ok(())
 }
 
+/// How long a run has faults, and how many.
+struct Weather {
+    nodes: RangeInclusive<usize>,
+    lease: Duration,
+    time: Duration,
+    rates: FaultRates,
+    /// Faults of NATS: lost and cut connections, restarts.
+    nats_faults: RangeInclusive<usize>,
+}
+
 pub(crate) fn run(world: &mut World) {
+    let weather = Weather {
+        nodes: 2..=3,
+        lease: Duration::from_secs(2),
+        time: Duration::from_secs(12),
+        rates: FaultRates {
+            kills: 6.0,
+            pauses: 6.0,
+            skews: 3.0,
+            slow_actors: 1.0,
+            late_wakeups: 3.0,
+            ..FaultRates::default()
+        },
+        nats_faults: 0..=6,
+    };
+    run_in(world, weather);
+}
+
+/// A fault each half second, and a short lease.
+pub(crate) fn storm(world: &mut World) {
+    let weather = Weather {
+        nodes: 4..=6,
+        lease: Duration::from_millis(500),
+        time: Duration::from_secs(60),
+        rates: FaultRates {
+            kills: 40.0,
+            pauses: 40.0,
+            ..FaultRates::default()
+        },
+        nats_faults: 30..=50,
+    };
+    run_in(world, weather);
+}
+
+fn run_in(world: &mut World, weather: Weather) {
     let shared = Shared {
         ledger: Record::default(),
         mistakes: Mistakes::watched(world),
         nats: SimulatedNats::new(world.executor(), world.random("nats").number()),
         period: Duration::from_millis(world.size("period_ms", 100..=800) as u64),
+        lease: weather.lease,
     };
     let ledger = shared.ledger.clone();
     world.invariant("a key has one activation with a valid lease", move || {
         check_activations(&ledger.lock())
     });
-    let count = world.size("nodes", 2..=3);
+    let count = world.size("nodes", weather.nodes);
     let nodes: Vec<_> = (0..count)
         .map(|id| {
             let shared = shared.clone();
@@ -304,31 +350,28 @@ pub(crate) fn run(world: &mut World) {
             })
         })
         .collect();
-    let rates = FaultRates {
-        kills: 6.0,
-        pauses: 6.0,
-        skews: 3.0,
-        slow_actors: 1.0,
-        late_wakeups: 3.0,
-        ..FaultRates::default()
-    };
-    world.inject(rates, RUN_TIME);
-    // Faults of NATS itself.
+    world.inject(weather.rates, weather.time);
     let mut random = world.random("faults of nats");
-    for _ in 0..world.size("nats_faults", 0..=6) {
-        world.advance(RUN_TIME / 7);
-        let name = format!("node-{}", random.within(0..=count - 1));
-        match random.within(0..=3) {
-            0 => shared.nats.lose_connection(&name),
-            1 => shared.nats.restart(true),
-            2 => shared.nats.heal(&name),
-            _ => shared.nats.partition(&name),
+    for _ in 0..world.size("nats_faults", weather.nats_faults) {
+        let (node, nats) = (random.within(0..=count - 1), shared.nats.clone());
+        let (name, after) = (format!("node-{node}"), random.time(weather.time));
+        match random.within(0..=6) {
+            0 => world.fault("NATS restarts", after, move || nats.restart(true)),
+            1 | 2 => {
+                let text = format!("{name} loses its connection to NATS");
+                world.fault(&text, after, move || nats.lose_connection(&name));
+            }
+            _ => {
+                let time = random.time(PARTITION_TIME_MAX);
+                let text = format!("{name} is cut off from NATS for {time:?}");
+                world.fault(&text, after, move || nats.partition_for(&name, time));
+            }
         }
     }
+    world.advance(weather.time);
     for id in 0..count {
         shared.nats.heal(&format!("node-{id}"));
     }
-    world.advance(RUN_TIME / 7);
     world.end_faults();
     // A node that lost its name or could not join starts again.
     for node in &nodes {

@@ -9,13 +9,15 @@ const SEEDS: u64 = 300;
 /// Seeds of each world that run twice, to see that the traces are equal.
 const SEEDS_TWICE: u64 = 10;
 
-/// Of the world `cluster`, whose seeds take seconds in a debug build.
+/// Of the worlds `cluster` and `storm`, whose seeds take seconds in a debug build.
 const CLUSTER_SEEDS: u64 = 20;
+const STORM_SEEDS: u64 = 3;
 
 fn run(name: &str) {
     let world = named(name).expect("it exists");
     let (seeds, twice) = match name {
         "cluster" => (CLUSTER_SEEDS, 2),
+        "storm" => (STORM_SEEDS, 1),
         _ => (SEEDS, SEEDS_TWICE),
     };
     each_seed(0..seeds, |it: &mut World| (world.test)(it));
@@ -48,6 +50,7 @@ tests! {
     cache
     logd
     cluster
+    storm
 }
 
 #[test]
