@@ -106,7 +106,10 @@ fn a_searcher_takes_what_a_long_run_has_woken_last() {
         receiver.recv_timeout(LIMIT).expect("it ends");
         scheduler.snapshot().rescued_tasks == before
     };
-    assert!((0..1_000).any(|_| is_taken()), "the monitor moves it always");
+    assert!(
+        (0..1_000).any(|_| is_taken()),
+        "the monitor moves it always"
+    );
 }
 
 /// The result of `enter_blocking` in a task that runs now.
