@@ -22,9 +22,9 @@ use crate::{
     receives::{self, Receives},
     relations::Watcher,
     reply::NoReply,
-    run::SuspendedFuture,
     span::SenderSpan,
     start,
+    suspended::SuspendedFuture,
     system::System,
     termination::{ExitReason, Terminated},
 };
@@ -106,16 +106,9 @@ impl<A: Actor> Context<A> {
 
     /// Stores the async handler's future, which the run takes over.
     pub(crate) fn suspend(&mut self, future: impl Future<Output = ()> + Send) {
-        let future: std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(future);
-        // SAFETY: only the lifetime differs. What the future borrows is in the cell that holds it,
-        // which drops it first (`Body`'s drop, `drop_actor`).
-        let future = unsafe {
-            std::mem::transmute::<
-                std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>>,
-                SuspendedFuture,
-            >(future)
-        };
-        self.suspended = Some(future);
+        // SAFETY: what the future borrows is in the cell that holds it, which drops it first (`Body`'s drop,
+        // `drop_actor`).
+        self.suspended = Some(unsafe { SuspendedFuture::new(future) });
     }
 
     #[inline]

@@ -148,6 +148,7 @@ mod spawn;
 mod start;
 mod supervision;
 mod supervisor;
+mod suspended;
 mod system;
 mod system_inner;
 mod termination;

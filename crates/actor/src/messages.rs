@@ -2,7 +2,7 @@
 
 use std::{
     mem::{self, ManuallyDrop},
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     ptr::NonNull,
 };
 
@@ -235,15 +235,37 @@ impl<A: Actor> Body<A> {
             cell.core().record_handling(took_ns);
         }
         // SAFETY: as above.
-        if unsafe { (*cell.context()).suspended.is_some() } {
+        if let Some(future) = unsafe { (*cell.context()).suspended.take() } {
+            self.suspended = Some(future);
             self.suspended_span = span;
-            return Taken::Unfinished;
+            return self.poll_first(cell);
         }
         if let Handled::Unwanted(reason) = handled {
             cell.core().shed_consumed(index, type_name, reason);
             return Taken::Unfinished;
         }
         Taken::Handled
+    }
+
+    /// Polls the future that the handler of a message has just returned. Most need no other poll.
+    fn poll_first(&mut self, cell: &Cell<A>) -> Taken {
+        match self.poll_suspended(cell) {
+            Ok(true) => {
+                self.drop_complete(cell.core());
+                Taken::Handled
+            }
+            Ok(false) => {
+                self.was_polled = true;
+                // The run takes it over with the other requests.
+                // SAFETY: this thread runs the actor, and holds no other reference to its context.
+                unsafe { (*cell.context()).suspended = self.suspended.take() };
+                Taken::Unfinished
+            }
+            Err(panic) => {
+                self.drop_suspended();
+                resume_unwind(panic)
+            }
+        }
     }
 
     fn has_more_notices(&self) -> bool {

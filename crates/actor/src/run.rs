@@ -16,9 +16,8 @@
 use std::{
     any::Any,
     collections::VecDeque,
-    future::Future,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
     task::Context as TaskContext,
 };
 
@@ -37,10 +36,9 @@ use crate::{
     messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
     span::HandleSpan,
+    suspended::SuspendedFuture,
     termination::ExitReason,
 };
-
-pub(crate) type SuspendedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Creates the actor, first at its start and again after each failure.
 pub(crate) type Factory<A> = Box<dyn FnMut() -> A + Send>;
@@ -123,6 +121,8 @@ pub(crate) struct Body<A: Actor> {
     /// The async handler's future.
     pub(crate) suspended: Option<SuspendedFuture>,
     pub(crate) suspended_span: HandleSpan,
+    /// It was polled when its message was handled, and no signal has come since.
+    pub(crate) was_polled: bool,
     pub(crate) cold: Option<Box<ColdState<A>>>,
     pub(crate) handling: Option<Handling>,
     pub(crate) life: Life,
@@ -226,6 +226,8 @@ unsafe fn step<A: Actor>(
     // Before the signals: a stop drops the future from the body.
     body.adopt_suspended(cell);
     if !signals.is_empty() {
+        // One of them may be the future's.
+        body.was_polled = false;
         body.obey(cell, signals);
     }
     match body.life {
@@ -280,6 +282,7 @@ impl<A: Actor> Body<A> {
             factory,
             suspended: None,
             suspended_span: HandleSpan::none(),
+            was_polled: false,
             cold: None,
             handling: None,
             life: Life::New,
@@ -419,7 +422,11 @@ impl<A: Actor> Body<A> {
             return None;
         }
         if self.suspended.is_some() {
-            match self.poll_suspended(cell) {
+            let polled = match mem::take(&mut self.was_polled) {
+                true => Ok(false),
+                false => self.poll_suspended(cell),
+            };
+            match polled {
                 Ok(true) => {
                     let handled = self.finish_suspended(core);
                     self.adopt_failure(cell, handled);
@@ -469,7 +476,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// `Ok(true)` when the future is complete.
-    fn poll_suspended(&mut self, cell: &Cell<A>) -> Result<bool, Box<dyn Any + Send>> {
+    pub(crate) fn poll_suspended(&mut self, cell: &Cell<A>) -> Result<bool, Box<dyn Any + Send>> {
         let Some(future) = self.suspended.as_mut() else {
             return Ok(true);
         };
@@ -484,11 +491,16 @@ impl<A: Actor> Body<A> {
         }))
     }
 
-    /// Completes the async handler's message, and returns it.
-    fn finish_suspended(&mut self, core: &Core) -> Option<Handling> {
+    /// Drops the future, which is complete.
+    pub(crate) fn drop_complete(&mut self, core: &Core) {
         self.drop_suspended();
         // An ask that the future moved elsewhere no longer belongs to this actor.
         core.asking.take();
+    }
+
+    /// Completes the async handler's message, and returns it.
+    fn finish_suspended(&mut self, core: &Core) -> Option<Handling> {
+        self.drop_complete(core);
         let handling = self.handling.take();
         if let Some(lane) = handling.as_ref().and_then(Handling::lane) {
             core.mailbox.lane(lane).gauges.handled.bump(1);
