@@ -2,7 +2,8 @@
 //!
 //! `test` runs all tests, `ci` everything that the build machine runs. `tidy` checks rules that clippy does not
 //! know. `soak` repeats randomized tests for longer, or runs all servers together for hours. `fuzz` fuzzes the
-//! parsers. `peers` compares Freeboard with other runtimes and writes the tables of docs/measurements.
+//! parsers. `peers` compares Freeboard with other runtimes and writes the tables of docs/measurements. `scaling` computes the
+//! tables of docs/scaling.md.
 
 #![forbid(unsafe_code)]
 // A command-line tool writes to the terminal.
@@ -16,6 +17,7 @@ mod fuzz;
 mod loom;
 mod peers;
 mod sanitizer;
+mod scaling;
 mod screenshots;
 mod soak;
 mod step;
@@ -58,6 +60,8 @@ enum Command {
     Soak(soak::Options),
     /// Fuzz each parser of input from outside
     Fuzz(fuzz::Options),
+    /// Compute how far each workload scales, and what limits it first
+    Scaling,
     /// Measure the same work on Freeboard and on other runtimes, side by side
     Peers(peers::Options),
 }
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Screenshots(options) => screenshots::run(&options),
         Command::Soak(options) => soak::run(&options),
         Command::Fuzz(options) => fuzz::run(options.seconds, options.only.as_deref()),
+        Command::Scaling => scaling::run(),
         Command::Peers(options) => peers::run(&options),
     };
     match outcome {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use freeboard_meter::{Counter, LongRunSnapshot, clock};
+use freeboard_meter::{Counter, LongRunSnapshot, Striped, clock};
 use freeboard_sched::{
     BudgetLimits, Collapse, Driver, Scheduler, SchedulerSettings, StartError, Timers,
 };
@@ -266,7 +266,7 @@ impl SystemBuilder {
             on_failure: self.on_failure,
             #[cfg(feature = "tokio")]
             runtime: self.runtime,
-            ended: Counter::new(),
+            ended: Striped::new(),
             restarted: Counter::new(),
             is_shutting_down: AtomicBool::new(false),
             is_past_deadline: AtomicBool::new(false),

@@ -3,12 +3,12 @@
 use std::{any::Any, fmt};
 
 use freeboard_flow::ShedReason;
-use freeboard_meter::{Counter, ReasonCount};
+use freeboard_meter::{ReasonCount, Striped};
 
 use crate::{
     catch_panic,
     envelope::Envelope,
-    gauges::{ShedCounters, reason_counts},
+    gauges::{ShedCounters, add_counters, reason_counts},
     id::ActorId,
 };
 
@@ -43,23 +43,34 @@ pub(crate) type DeadLetterObserver = Box<dyn Fn(DeadLetter) + Send + Sync>;
 
 /// Counts a system's dead letters and passes them to its observer.
 pub(crate) struct DeadLetters {
-    counters: ShedCounters,
+    /// In an overload all workers count one for each message: each has cache lines of its own.
+    counters: Striped<ShedCounters>,
     observer: Option<DeadLetterObserver>,
 }
 
 impl DeadLetters {
     pub(crate) fn new(observer: Option<DeadLetterObserver>) -> Self {
         Self {
-            counters: std::array::from_fn(|_| Counter::new()),
+            counters: Striped::new(),
             observer,
         }
     }
 
     pub(crate) fn counts(&self) -> Vec<ReasonCount> {
-        reason_counts(&self.counters)
+        let sums = ShedCounters::default();
+        for counters in self.counters.iter() {
+            add_counters(&sums, counters);
+        }
+        reason_counts(&sums)
+    }
+
+    #[inline]
+    fn count(&self, reason: ShedReason) {
+        self.counters.own()[reason.index()].add(1);
     }
 
     /// Records an envelope that will not be handled, of the actor with this id and type.
+    #[inline]
     pub(crate) fn bury(
         &self,
         actor: ActorId,
@@ -67,7 +78,7 @@ impl DeadLetters {
         envelope: Envelope,
         reason: ShedReason,
     ) {
-        self.counters[reason.index()].add(1);
+        self.count(reason);
         if self.observer.is_none() {
             catch_panic::drop(envelope);
             return;
@@ -90,7 +101,7 @@ impl DeadLetters {
         message_type: &'static str,
         reason: ShedReason,
     ) {
-        self.counters[reason.index()].add(1);
+        self.count(reason);
         self.show(DeadLetter {
             actor,
             actor_type,

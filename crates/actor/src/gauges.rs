@@ -34,7 +34,28 @@ pub(crate) struct Stamps {
     is_coarse: bool,
 }
 
+/// The flag of a lane's tag for [`Stamps`] that read the coarse clock.
+const COARSE: u8 = 1;
+
 impl Stamps {
+    /// The stamps in a lane's tag: the mask, and a byte of flags.
+    #[inline]
+    pub(crate) fn of_tag([mask, flags, _]: [u8; 3]) -> Self {
+        Self {
+            mask,
+            is_coarse: flags & COARSE != 0,
+        }
+    }
+
+    /// The tag of a lane with these stamps and these further flags, which leave bit 0 free.
+    pub(crate) fn tag(self, flags: u8) -> [u8; 3] {
+        [
+            self.mask,
+            flags | if self.is_coarse { COARSE } else { 0 },
+            0,
+        ]
+    }
+
     /// The sampled ones. The last of each 128, so that an actor with few messages never allocates histograms.
     pub(crate) const SAMPLED: Self = Self {
         mask: SAMPLE_EVERY as u8 - 1,
@@ -139,9 +160,7 @@ impl LaneGauges {
     /// Adds the shed messages to the sums of several lanes.
     pub(crate) fn add_shed_to(&self, account: &ShedCounters) {
         if let Some(shedding) = self.shedding.get() {
-            for (sum, counter) in account.iter().zip(&shedding.by_reason) {
-                sum.add(counter.get());
-            }
+            add_counters(account, &shedding.by_reason);
         }
     }
 
@@ -188,6 +207,13 @@ impl LaneGauges {
 
     pub(crate) fn time_in_queue(&self) -> Option<&Histogram> {
         self.time_in_queue.get()
+    }
+}
+
+/// Adds each of `counters` to the sum of its reason.
+pub(crate) fn add_counters(sums: &ShedCounters, counters: &ShedCounters) {
+    for (sum, counter) in sums.iter().zip(counters) {
+        sum.add(counter.get());
     }
 }
 

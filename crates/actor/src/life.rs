@@ -496,7 +496,7 @@ fn announce(core: &Core, reason: ExitReason) {
             }
         }
     }
-    core.system.ended.add(1);
+    core.system.ended.own().add(1);
 }
 
 /// Drops the timers, attached streams and unhandled notices of a restarting actor.

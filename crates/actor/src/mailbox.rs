@@ -55,18 +55,21 @@ struct AgeGate(Box<UnsafeCell<AgeLaw>>);
 // SAFETY: only the thread that runs the actor uses it.
 unsafe impl Sync for AgeGate {}
 
-// The lane comes first: the cell puts it at the beginning of a cache line.
+/// Flags of a lane's tag, besides that of [`Stamps`].
+const SAMPLING: u8 = 1 << 1;
+const SPECIAL: u8 = 1 << 2;
+
+// The lane comes first: the cell puts it at the beginning of a cache line. Its tag has the stamps and the flags above, so
+// that a push to a plain lane reads one line of the mailbox. All that follows the tag is on lines that the consumer writes.
 #[repr(C)]
 pub(crate) struct MailboxLane {
-    /// Unused if a special queue takes its place.
+    /// If a special queue takes its place, only its tag is used.
     lane: Lane<Envelope>,
     special: Option<Box<Special>>,
     pub(crate) gauges: LaneGauges,
-    is_sampling: bool,
     /// The actor handles none of its messages, although it accepts them: for the checks of a test system.
     #[cfg(feature = "testing")]
     pub(crate) is_unhandled: crate::sync::AtomicBool,
-    pub(crate) stamps: Stamps,
 }
 
 /// Evaluates an expression on the queue of a lane, of whichever kind it is: all kinds have methods of the same names.
@@ -106,18 +109,34 @@ impl MailboxLane {
             None => Stamps::SAMPLED,
         };
         let is_special = age_law.is_some() || !matches!(queue, SpecialQueue::Blocks);
+        let mut flags = 0;
+        if matches!(policy, Overload::Sample { .. }) {
+            flags |= SAMPLING;
+        }
+        if !matches!(queue, SpecialQueue::Blocks) {
+            flags |= SPECIAL;
+        }
+        let bound = config.bound() + u64::from(planted!("bound-off-by-one"));
         Self {
-            lane: Lane::new(config.bound() + u64::from(planted!("bound-off-by-one"))),
+            lane: Lane::with_tag(bound, stamps.tag(flags)),
             special: is_special.then(|| {
                 let age_law = age_law.map(|law| AgeGate(Box::new(UnsafeCell::new(law))));
                 Box::new(Special { queue, age_law })
             }),
-            is_sampling: matches!(policy, Overload::Sample { .. }),
             #[cfg(feature = "testing")]
             is_unhandled: crate::sync::AtomicBool::new(false),
-            stamps,
             gauges: LaneGauges::new(),
         }
+    }
+
+    #[inline]
+    fn has_flag(&self, flag: u8) -> bool {
+        self.lane.tag()[1] & flag != 0
+    }
+
+    #[inline]
+    pub(crate) fn stamps(&self) -> Stamps {
+        Stamps::of_tag(self.lane.tag())
     }
 
     /// Lets `write` build an envelope of `payload` in a slot, if the lane accepts by its bound alone.
@@ -133,32 +152,28 @@ impl MailboxLane {
         payload: L,
         write: impl FnOnce(*mut Envelope, L),
     ) -> Result<(), L> {
-        if self.is_sampling {
+        let reserved = match self.lane.tag()[1] & (SAMPLING | SPECIAL) {
+            0 => self.lane.reserve(),
+            SPECIAL if let Some(ring) = self.ring() => ring.reserve(),
+            _ => return Err(payload),
+        };
+        let Ok(permit) = reserved else {
             return Err(payload);
-        }
-        on_queue!(
-            self,
-            |queue| {
-                let Ok(permit) = queue.reserve() else {
-                    return Err(payload);
-                };
-                let mark = self.stamps.mark(permit.index());
-                // SAFETY: the caller's promise.
-                unsafe { permit.fill(mark, |slot| write(slot, payload)) };
-                Ok(())
-            },
-            locked: |_lane| Err(payload)
-        )
+        };
+        let mark = self.stamps().mark(permit.index());
+        // SAFETY: the caller's promise.
+        unsafe { permit.fill(mark, |slot| write(slot, payload)) };
+        Ok(())
     }
 
     /// Offers an envelope by the lane's policy. `is_granted`: its sender waited, and was granted capacity.
     #[inline(always)]
     pub(crate) fn offer(&self, envelope: Envelope, config: &LaneConfig, is_granted: bool) -> Offer {
-        let mark = |index| self.stamps.mark(index);
+        let mark = |index| self.stamps().mark(index);
         let pushed = on_queue!(
             self,
             |queue| {
-                if self.is_sampling && !queue.is_closed() {
+                if self.has_flag(SAMPLING) && !queue.is_closed() {
                     let depth = queue.depth();
                     if config.is_flooded_at(depth) {
                         let ordinal = self.gauges.offered_above_high();
@@ -225,14 +240,15 @@ impl MailboxLane {
             && !self.is_raised(Barrier::Pause)
     }
 
+    fn ring(&self) -> Option<&Ring<Envelope>> {
+        match &self.special.as_deref()?.queue {
+            SpecialQueue::Ring(ring) => Some(ring),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_ring(&self) -> bool {
-        matches!(
-            self.special.as_deref(),
-            Some(Special {
-                queue: SpecialQueue::Ring(_),
-                ..
-            })
-        )
+        self.ring().is_some()
     }
 
     /// Messages queued now.
@@ -295,7 +311,7 @@ impl MailboxLane {
 
     /// Whether a lane that hands out the newest while it is overloaded does so now: not while its oldest is to be shed.
     fn takes_newest(&self, law: &mut AgeLaw, oldest_mark: u64) -> bool {
-        let now_ns = self.stamps.now_ns(oldest_mark);
+        let now_ns = self.stamps().now_ns(oldest_mark);
         let waited_ns = now_ns.saturating_sub(arrived_ns(oldest_mark));
         law.judge(waited_ns, now_ns).is_none() && law.is_overloaded()
     }

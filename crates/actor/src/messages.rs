@@ -211,7 +211,7 @@ impl<A: Actor> Body<A> {
     ) -> Taken {
         let mut sampled_ns = None;
         if mark != PLAIN_MARK {
-            let now_ns = cell.core().mailbox.lane(index).stamps.now_ns(mark);
+            let now_ns = cell.core().mailbox.lane(index).stamps().now_ns(mark);
             // SAFETY: the envelope lies in its slot, and is not used again if it is shed.
             if unsafe { shed_if_old(cell.core(), index, envelope, mark, now_ns) } {
                 return Taken::Shed;

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use freeboard_meter::TypeSnapshot;
+use freeboard_meter::{Padded, TypeSnapshot};
 use slab::Slab;
 
 use crate::{
@@ -40,7 +40,8 @@ struct Shard {
 }
 
 pub(crate) struct Registry {
-    shards: [Mutex<Shard>; SHARDS],
+    /// Consecutive spawns lock neighbouring shards.
+    shards: [Padded<Mutex<Shard>>; SHARDS],
     /// Cells in all shards' `delivering`.
     delivering: AtomicUsize,
 }
@@ -64,7 +65,7 @@ impl Shard {
 impl Registry {
     pub(crate) fn new() -> Arc<Self> {
         let new = Arc::new(Self {
-            shards: std::array::from_fn(|_| Mutex::new(Shard::default())),
+            shards: std::array::from_fn(|_| Padded::default()),
             delivering: AtomicUsize::new(0),
         });
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use freeboard_meter::{Counter, SystemSnapshot, clock};
+use freeboard_meter::{Counter, Striped, SystemSnapshot, clock};
 use freeboard_sched::{Scheduler, Timers};
 
 use crate::{
@@ -55,7 +55,7 @@ pub(crate) struct SystemInner {
     pub(crate) on_failure: Option<FailureObserver>,
     #[cfg(feature = "tokio")]
     pub(crate) runtime: Option<tokio::runtime::Handle>,
-    pub(crate) ended: Counter,
+    pub(crate) ended: Striped<Counter>,
     pub(crate) restarted: Counter,
     pub(crate) is_shutting_down: AtomicBool,
     pub(crate) is_past_deadline: AtomicBool,
@@ -147,7 +147,7 @@ impl SystemInner {
 
     /// Everything except the actors, of which `alive` exist.
     pub(crate) fn overview(&self, alive: usize) -> SystemSnapshot {
-        let ended = self.ended.get();
+        let ended = self.ended.sum(Counter::get);
         SystemSnapshot {
             name: self.name.clone(),
             uptime_ns: clock::now_ns() - self.started_ns,

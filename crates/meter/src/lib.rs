@@ -25,6 +25,7 @@ pub mod opentelemetry;
 mod prometheus;
 mod scheduler;
 mod snapshot;
+mod striped;
 mod tally;
 
 pub use balance::{Balance, BalanceClass};
@@ -43,3 +44,4 @@ pub use snapshot::{
     ActorSnapshot, DirectorySnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot,
     PollsSnapshot, ReasonCount, SubscriberSnapshot, SystemSnapshot, TopicSnapshot, skew,
 };
+pub use striped::{Padded, Striped};

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use crate::{
     Lane, Popped,
     block::{self, Block, Cursor, EMPTY, HOLE, Slot},
-    lane::{Consumer, NARROW_BOUND_MAX, SHUT},
+    lane::{Consumer, SHUT},
     sync::Ordering,
 };
 
@@ -59,7 +59,7 @@ impl<T> Lane<T> {
             // thread) orders this store before the next use.
             slot.mark.store(EMPTY, Ordering::Relaxed);
             consumer.head += 1;
-            if self.published.bound <= NARROW_BOUND_MAX {
+            if consumer.is_narrow {
                 // Ordering: Release, as in `publish`.
                 self.published.head.store(consumer.head, Ordering::Release);
             }

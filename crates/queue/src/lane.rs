@@ -66,6 +66,8 @@ pub(crate) const NARROW_BOUND_MAX: u64 = 255;
 /// Bit of the gate, beside the barriers: the bound was reached.
 pub(crate) const SHUT: u8 = 1 << 7;
 const _: () = assert!(SHUT & barrier::ALL == 0, "the gate's bits differ");
+/// Bytes of [`Lane::tag`].
+const TAG_BYTES: usize = 3;
 /// The gate's bits that stop a newcomer: all.
 const FOR_NEWCOMERS: u8 = u8::MAX;
 /// The gate's bits that stop a sender from the line of waiters.
@@ -90,21 +92,25 @@ pub(crate) struct Published<T> {
     pub(crate) block_head: AtomicPtr<Block<T>>,
     /// [`SHUT`] and the raised barriers.
     pub(crate) gate: AtomicU8,
+    /// See [`Lane::tag`].
+    tag: [u8; TAG_BYTES],
     /// Walking laggards (rule 2). Producers write it, but only this line has space for it.
     pub(crate) walkers: AtomicU32,
 }
 
-/// Touched by the consumer only.
+/// Touched by the consumer only. A pop reads nothing of the producers' line, which each push takes to another core.
 pub(crate) struct Consumer<T> {
     pub(crate) head: u64,
     pub(crate) block: *mut Block<T>,
     /// First block that is not freed; `oldest..block` wait for their `retire_at`.
     pub(crate) oldest: *mut Block<T>,
+    /// Whether the bound is at most [`NARROW_BOUND_MAX`].
+    pub(crate) is_narrow: bool,
 }
 
 /// A bounded queue of linked blocks with many producers and one consumer.
 ///
-/// 88 bytes: one cache line that producers share, then the consumer's part. The type is not aligned to a cache line,
+/// 96 bytes: one cache line that producers share, then the consumer's part. The type is not aligned to a cache line,
 /// which would enlarge its owner too. An owner that needs the speed puts it at the start of a cache line.
 #[repr(C)]
 pub struct Lane<T> {
@@ -134,6 +140,14 @@ impl<T> Lane<T> {
     /// # Panics
     /// If `bound` is 0 or above [`Lane::BOUND_MAX`].
     pub fn new(bound: u64) -> Self {
+        Self::with_tag(bound, [0; TAG_BYTES])
+    }
+
+    /// As [`Lane::new`], with a tag.
+    ///
+    /// # Panics
+    /// As [`Lane::new`].
+    pub fn with_tag(bound: u64, tag: [u8; TAG_BYTES]) -> Self {
         assert!(
             (1..=Self::BOUND_MAX).contains(&bound),
             "a lane's bound is 1..={}, not {bound}",
@@ -151,14 +165,23 @@ impl<T> Lane<T> {
                 closed_at: AtomicU64::new(OPEN),
                 block_head: AtomicPtr::new(ptr::null_mut()),
                 gate: AtomicU8::new(0),
+                tag,
                 walkers: AtomicU32::new(0),
             },
             consumer: UnsafeCell::new(Consumer {
                 head: 0,
                 block: ptr::null_mut(),
                 oldest: ptr::null_mut(),
+                is_narrow: bound <= NARROW_BOUND_MAX,
             }),
         }
+    }
+
+    /// Constants of the owner that its producers read with each push. They are on the line that a push needs anyway; any
+    /// other line near the lane is one that the consumer writes.
+    #[inline]
+    pub fn tag(&self) -> [u8; TAG_BYTES] {
+        self.published.tag
     }
 
     /// Appends a value; see [`Lane::push_with`].

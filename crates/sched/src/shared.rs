@@ -7,6 +7,8 @@ use std::{
     time::Instant,
 };
 
+use freeboard_meter::Padded;
+
 use crate::{
     budget::Tick,
     catch_panic,
@@ -26,10 +28,12 @@ pub(crate) struct Shared {
     pub(crate) settings: SchedulerSettings,
     pub(crate) threads: Arc<ThreadSlots>,
     pub(crate) worker_slots: WorkerSlots,
-    pub(crate) injector: Injector,
+    /// The queues and the sleep protocol's word have cache lines of their own: all workers read them between two runs, and
+    /// the settings too, which nobody writes.
+    pub(crate) injector: Padded<Injector>,
     /// Tasks that the driver has made ready, except those that an idle worker's wait has put into its own queue.
-    pub(crate) io_queue: Injector,
-    pub(crate) sleep: Sleep,
+    pub(crate) io_queue: Padded<Injector>,
+    pub(crate) sleep: Padded<Sleep>,
     pub(crate) gauges: Gauges,
     pub(crate) tick: Tick,
     pub(crate) monitor_parker: MonitorParker,
@@ -80,9 +84,13 @@ impl Shared {
         let threads = Arc::new(ThreadSlots::new(settings.threads_max()));
         Self {
             worker_slots: WorkerSlots::new(settings.workers, threads.clone()),
-            injector: Injector::default(),
-            io_queue: Injector::default(),
-            sleep: Sleep::new(threads.clone(), settings.driver.clone(), settings.fault),
+            injector: Padded::default(),
+            io_queue: Padded::default(),
+            sleep: Padded(Sleep::new(
+                threads.clone(),
+                settings.driver.clone(),
+                settings.fault,
+            )),
             threads,
             gauges: Gauges::default(),
             tick: Tick::default(),

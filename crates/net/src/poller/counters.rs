@@ -1,6 +1,8 @@
 //! The counters of polls and their events.
 
-use freeboard_meter::{Counter, Histogram, Peak, PollerSnapshot, PollsSnapshot};
+use freeboard_meter::{
+    Counter, Histogram, HistogramSnapshot, Padded, Peak, PollerSnapshot, PollsSnapshot, Striped,
+};
 
 /// The thread that polls.
 #[derive(Clone, Copy, Debug)]
@@ -56,38 +58,47 @@ impl Polls {
     }
 }
 
+/// The counts of the threads that run owners, written for each event.
+#[derive(Default)]
+struct Owners {
+    runs: Counter,
+    dropped: Counter,
+    accepts: Counter,
+    agains: Counter,
+    readiness_to_run: Histogram,
+}
+
 pub(crate) struct Counters {
     workers: Box<[Polls]>,
     monitor: Polls,
     dedicated: Polls,
-    pub(crate) events_per_poll: Histogram,
-    /// Owners that were called, and those of them that have run or were dropped.
-    called: Counter,
-    runs: Counter,
-    dropped: Counter,
-    readiness_to_run: Histogram,
+    owners: Striped<Owners>,
+    /// Written by each poll, as the next two.
+    pub(crate) events_per_poll: Padded<Histogram>,
+    /// Owners that were called. Those of them that have run or were dropped are in `owners`.
+    called: Padded<Counter>,
     /// Raised by the thread that has the turn.
-    pub(crate) gap_ns: Peak,
-    pub(crate) wakes: Counter,
-    pub(crate) accepts: Counter,
-    pub(crate) agains: Counter,
+    pub(crate) gap_ns: Padded<Peak>,
+    pub(crate) wakes: Padded<Counter>,
 }
 
 impl Counters {
-    pub(crate) fn new(workers: usize) -> Self {
+    /// `reads_outstanding`: busy workers read [`Counters::outstanding`] after each run, so it must be in one place.
+    pub(crate) fn new(workers: usize, reads_outstanding: bool) -> Self {
+        let owners = if reads_outstanding {
+            Striped::with_stripes(1)
+        } else {
+            Striped::new()
+        };
         Self {
+            owners,
             workers: (0..workers.max(1)).map(|_| Polls::default()).collect(),
             monitor: Polls::default(),
             dedicated: Polls::default(),
-            events_per_poll: Histogram::new(),
-            called: Counter::new(),
-            runs: Counter::new(),
-            dropped: Counter::new(),
-            readiness_to_run: Histogram::new(),
-            gap_ns: Peak::new(),
-            wakes: Counter::new(),
-            accepts: Counter::new(),
-            agains: Counter::new(),
+            events_per_poll: Padded::default(),
+            called: Padded::default(),
+            gap_ns: Padded::default(),
+            wakes: Padded::default(),
         }
     }
 
@@ -107,22 +118,37 @@ impl Counters {
 
     /// A called owner has run, `delay_ns` after the poll.
     pub(crate) fn count_run(&self, delay_ns: u64) {
-        self.runs.add(1);
-        self.readiness_to_run.record_shared(delay_ns);
+        let own = self.owners.own();
+        own.runs.add(1);
+        own.readiness_to_run.record_shared(delay_ns);
     }
 
     /// A called owner was dropped.
     pub(crate) fn count_dropped(&self) {
-        self.dropped.add(1);
+        self.owners.own().dropped.add(1);
+    }
+
+    /// A connection was accepted.
+    pub(crate) fn count_accept(&self) {
+        self.owners.own().accepts.add(1);
+    }
+
+    /// A call would have blocked.
+    pub(crate) fn count_again(&self) {
+        self.owners.own().agains.add(1);
     }
 
     /// Called owners that have not run.
     pub(crate) fn outstanding(&self) -> u64 {
-        let over = self.runs.get() + self.dropped.get();
+        let over = self.owners.sum(|own| own.runs.get() + own.dropped.get());
         self.called.get().saturating_sub(over)
     }
 
     pub(crate) fn snapshot(&self, policy: &str, sources: u64) -> PollerSnapshot {
+        let mut readiness_to_run = HistogramSnapshot::default();
+        for own in self.owners.iter() {
+            readiness_to_run.merge(&own.readiness_to_run.snapshot());
+        }
         PollerSnapshot {
             policy: policy.to_owned(),
             sources,
@@ -131,12 +157,12 @@ impl Counters {
             dedicated: self.dedicated.snapshot(),
             events_per_poll: self.events_per_poll.summary(),
             outstanding: self.outstanding(),
-            runs: self.runs.get(),
-            readiness_to_run: self.readiness_to_run.summary(),
+            runs: self.owners.sum(|own| own.runs.get()),
+            readiness_to_run: readiness_to_run.summary(),
             gap_max_ns: self.gap_ns.get(),
             wakes: self.wakes.get(),
-            accepts: self.accepts.get(),
-            agains: self.agains.get(),
+            accepts: self.owners.sum(|own| own.accepts.get()),
+            agains: self.owners.sum(|own| own.agains.get()),
         }
     }
 }

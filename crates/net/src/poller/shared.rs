@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use freeboard_meter::{PollerSnapshot, now_ns};
+use freeboard_meter::{Padded, PollerSnapshot, now_ns};
 use freeboard_sched::{Driver, PollInterval, PollOrigin, PollOutcome};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
@@ -49,19 +49,21 @@ pub struct Poller {
     shared: Arc<Shared>,
 }
 
+/// Busy workers read the policy, the number of sources and `is_waiting` after each run. What each poll writes is on other
+/// cache lines.
 pub(crate) struct Shared {
     sockets: Sockets,
-    turn: Mutex<Turn>,
     /// Whether the thread that has the turn waits in the kernel.
     is_waiting: AtomicBool,
-    sources: Mutex<Slab<Arc<Source>>>,
     sources_count: AtomicUsize,
     /// Tells a source from a previous one with the same key.
     generation: AtomicU32,
     policy: Policy,
     /// The policy's.
     interval: PollInterval,
-    polled_ns: AtomicU64,
+    turn: Padded<Mutex<Turn>>,
+    sources: Padded<Mutex<Slab<Arc<Source>>>>,
+    polled_ns: Padded<AtomicU64>,
     counters: Counters,
 }
 
@@ -215,12 +217,12 @@ impl Poller {
 
     /// Counts an accepted connection.
     pub(crate) fn count_accept(&self) {
-        self.shared.counters.accepts.add(1);
+        self.shared.counters.count_accept();
     }
 
     /// Counts a call that would have blocked.
     pub(crate) fn count_again(&self) {
-        self.shared.counters.agains.add(1);
+        self.shared.counters.count_again();
     }
 
     /// The counters so far.
@@ -292,17 +294,18 @@ impl fmt::Debug for Registration {
 
 impl Shared {
     fn new(workers: usize, policy: Policy, source: EventSource, sockets: Sockets) -> Self {
+        let interval = policy.interval();
         Self {
             sockets,
-            turn: Mutex::new(Turn::new(source)),
             is_waiting: AtomicBool::new(false),
-            sources: Mutex::default(),
             sources_count: AtomicUsize::new(0),
             generation: AtomicU32::new(0),
             policy,
-            interval: policy.interval(),
-            polled_ns: AtomicU64::new(now_ns()),
-            counters: Counters::new(workers),
+            interval,
+            turn: Padded(Mutex::new(Turn::new(source))),
+            sources: Padded::default(),
+            polled_ns: Padded(AtomicU64::new(now_ns())),
+            counters: Counters::new(workers, interval.is_first()),
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
     alloc::{Layout, handle_alloc_error},
     cell::RefCell,
     ptr::{self, NonNull},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -117,19 +117,26 @@ struct Depot {
 // SAFETY: slabs are accessed only through their depot, under its lock.
 unsafe impl Send for Depot {}
 
-static DEPOTS: [Mutex<Depot>; KINDS] = [const {
-    Mutex::new(Depot {
+/// Alone on its cache lines: threads lock the depots of different kinds at the same time.
+#[repr(align(128))]
+struct DepotLock(Mutex<Depot>);
+
+static DEPOTS: [DepotLock; KINDS] = [const {
+    DepotLock(Mutex::new(Depot {
         with_free: Vec::new(),
         slabs: 0,
         empty: 0,
-    })
+    }))
 }; KINDS];
+
+fn lock(kind_index: usize) -> MutexGuard<'static, Depot> {
+    let DepotLock(depot) = &DEPOTS[kind_index];
+    depot.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Adds up to `count` pieces to `magazine`; fewer, or none, if the system has no memory left.
 fn hand_out(kind: Kind, count: usize, magazine: &mut Vec<NonNull<u8>>) {
-    let mut depot = DEPOTS[kind.index]
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut depot = lock(kind.index);
     for _ in 0..count {
         let Some(slab) = depot.slab_with_free(kind.bytes) else {
             return;
@@ -144,9 +151,7 @@ fn hand_out(kind: Kind, count: usize, magazine: &mut Vec<NonNull<u8>>) {
 /// # Safety
 /// The pieces are free and of the kind with this index.
 unsafe fn give_back(kind_index: usize, pieces: impl Iterator<Item = NonNull<u8>>) {
-    let mut depot = DEPOTS[kind_index]
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut depot = lock(kind_index);
     for piece in pieces {
         // SAFETY: the caller's promise; the lock is held.
         unsafe { depot.take_back(piece) };
