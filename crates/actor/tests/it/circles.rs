@@ -267,7 +267,7 @@ fn several_asks_at_once_are_no_circle_until_one_is_left() {
             .await;
             // In its first poll the message itself still counts as queued.
             let mut is_first = true;
-            poll_fn(|cx| match mem::take(&mut is_first) {
+            poll_fn(|cx| match std::mem::take(&mut is_first) {
                 true => {
                     cx.waker().wake_by_ref();
                     Poll::Pending
