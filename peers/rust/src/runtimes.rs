@@ -9,6 +9,7 @@ mod crossbeam_ring;
 mod disruptor_rs;
 mod fio;
 mod fjall;
+mod flume;
 mod freeboard;
 mod freeboard_balance;
 mod freeboard_bank;
@@ -30,6 +31,7 @@ mod kameo;
 mod kameo_bank;
 mod kameo_blocking;
 mod kameo_goodput;
+mod kanal;
 mod mutex_ring;
 mod mutex_vecdeque;
 mod nginx;
@@ -42,6 +44,7 @@ pub mod redis_benchmark;
 mod redis_on_tokio;
 mod redis_rs;
 mod rustis;
+mod tachyonix;
 mod thread_readiness;
 mod tokio_balance;
 mod tokio_blocking;
@@ -93,6 +96,9 @@ pub enum Peer {
     DisruptorRs,
     DisruptorRsHint,
     Crossbeam,
+    Flume,
+    Kanal,
+    Tachyonix,
     #[value(name = "mutex-vecdeque")]
     MutexVecDeque,
     Fio,
@@ -139,6 +145,9 @@ impl Peer {
             Self::DisruptorRs => "disruptor-rs",
             Self::DisruptorRsHint => "disruptor-rs-hint",
             Self::Crossbeam => "crossbeam",
+            Self::Flume => "flume",
+            Self::Kanal => "kanal",
+            Self::Tachyonix => "tachyonix",
             Self::MutexVecDeque => "mutex-vecdeque",
             Self::Fio => "fio",
             Self::PlainFile => "plain-file",
@@ -202,7 +211,10 @@ fn messages(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
         Peer::TokioMpsc => tokio_tasks::run::<tokio_channel::Unbounded>(work, scale),
         Peer::TokioMpscBounded => tokio_tasks::run::<tokio_channel::Bounded>(work, scale),
         Peer::Crossbeam => channel_threads::run::<crossbeam::Crossbeam>(work, scale),
+        Peer::Flume => channel_threads::run::<flume::Flume>(work, scale),
+        Peer::Kanal => channel_threads::run::<kanal::Kanal>(work, scale),
         Peer::MutexVecDeque => channel_threads::run::<mutex_vecdeque::MutexVecDeque>(work, scale),
+        Peer::Tachyonix => tachyonix::run(work, scale),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }

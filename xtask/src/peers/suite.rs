@@ -81,7 +81,10 @@ const MESSAGE_PEERS: &[&str] = &[
     "kameo",
     "tokio-mpsc",
     "tokio-mpsc-bounded",
+    "tachyonix",
     "crossbeam",
+    "kanal",
+    "flume",
     "mutex-vecdeque",
 ];
 
