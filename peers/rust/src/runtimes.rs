@@ -62,7 +62,7 @@ use ::freeboard::net::poller::Policy;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use crate::fetch::Stage;
+use crate::fetch::{self, Stage};
 use crate::goodput;
 use crate::http::Connections;
 use crate::kvs::{self, KvsWork, Store};
@@ -196,7 +196,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
         Suite::Logd(log_work) => log_servers(peer, log_work, scale.units(work), program),
         Suite::Kvs(kvs_work) => stores(peer, kvs_work, scale.units(work)),
         Suite::Redis(redis_work) => redis(peer, redis_work, scale.units(work)),
-        Suite::Fetch(stage) => fetch(peer, stage, scale.units(work)),
+        Suite::Fetch(stage) => fetch(peer, stage, scale.units(work), program),
         Suite::Board(watched) => board(peer, watched, scale.units(work)),
         Suite::Goodput { factor } => goodput_of(peer, factor, scale.units(work)),
     }
@@ -357,8 +357,12 @@ fn redis(peer: Peer, work: RedisWork, count: u64) -> Result<Outcome> {
     }
 }
 
-fn fetch(peer: Peer, stage: Stage, count: u64) -> Result<Outcome> {
+fn fetch(peer: Peer, stage: Stage, count: u64, program: Option<&Path>) -> Result<Outcome> {
     match (peer, stage) {
+        (Peer::Freeboard, Stage::Overload) => fetch::overload(program.context(NO_PROGRAM)?, count),
+        (_, Stage::Overload) => Ok(Outcome::Skipped(
+            "it is a scene of the laboratory, which has no such peer",
+        )),
         (Peer::Freeboard, Stage::Embedded) => freeboard_fetch::embedded(count),
         (Peer::Freeboard, Stage::Real) => freeboard_fetch::real(count),
         (Peer::Tokio, Stage::Embedded) => tokio_fetch::embedded(count),

@@ -433,10 +433,11 @@ pub(crate) const REDIS: Suite = Suite {
 };
 
 /// Notifications in, keys and devices looked up, replies out: at 20,000/s with everything in the process,
-/// and as quickly as RabbitMQ allows, with Redis and MariaDB. `bare-loop` looks nothing up.
+/// and as quickly as RabbitMQ allows, with Redis and MariaDB. `bare-loop` looks nothing up. Overload is the last step of
+/// `freeboard lab fetch`.
 pub(crate) const FETCH: Suite = Suite {
     name: "fetch",
-    about: "The notification fetcher: 20,000/s embedded, and as quickly as RabbitMQ allows",
+    about: "The notification fetcher: 20,000/s embedded, as quickly as RabbitMQ allows, and overload",
     peers: &["freeboard", "tokio", "bare-loop"],
     rivals: Rivals {
         title: "the same on tokio",
@@ -460,9 +461,21 @@ pub(crate) const FETCH: Suite = Suite {
             "us/notification",
             "cpu_us",
         ),
+        Figure::lower(
+            "overload, from due to reply, p99",
+            "fetch_overload",
+            "ms",
+            "reply_p99_ms",
+        ),
+        Figure::lower(
+            "overload, lost notifications",
+            "fetch_overload",
+            "notifications",
+            "lost",
+        ),
     ],
     components: &[&component::RABBITMQ, &component::REDIS, &component::MARIADB],
-    harness: Harness::Peers,
+    harness: Harness::PeersAndLab,
 };
 
 /// Actors that pass messages on at random, so that both workers are always busy, watched 10 times a second or
