@@ -36,7 +36,8 @@ Examples:
   cargo xtask tidy                      the style rules alone
   cargo xtask soak --minutes 30         search longer for rare interleavings
   cargo xtask peers messaging --quick   a short side-by-side run
-  cargo xtask peers flood --rounds 3 --only freeboard,beam";
+  cargo xtask peers flood --rounds 3 --only freeboard,beam
+  cargo xtask peers all                 every suite at reduced size; the table of PERFORMANCE.md";
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Freeboard's own commands", after_help = EXAMPLES)]
@@ -63,6 +64,7 @@ enum Command {
     /// Compute how far each workload scales, and what limits it first
     Scaling,
     /// Measure the same work on Freeboard and on other runtimes, side by side
+    #[command(after_help = peers::EXAMPLES)]
     Peers(peers::Options),
 }
 

@@ -6,6 +6,8 @@
 //!                                                 Redis and a directory in this process
 //!   fetch_real       all published beforehand ──► RabbitMQ ──► service ──► RabbitMQ
 //!                                                 Redis and MariaDB, processes of their own
+//!   fetch_overload   `freeboard lab fetch --step end`: a process of its own sends more than the service of 2014
+//!                                                 could take with too many threads that spin
 //! ```
 //!
 //! The keys lie in Redis, which is warm; what it does not have comes from a store that takes 100 ms. All
@@ -15,6 +17,7 @@
 
 mod embedded;
 mod link;
+mod overload;
 mod real;
 mod times;
 mod warm;
@@ -26,6 +29,7 @@ use freeboard_fetcher::broker::Queue;
 
 pub use embedded::EmbeddedBed;
 pub use link::Link;
+pub use overload::overload;
 pub use real::{RealBed, Stores};
 pub use times::Times;
 pub use warm::{Entries, PREFIX};
@@ -35,6 +39,7 @@ pub use warm::{Entries, PREFIX};
 pub enum Stage {
     Embedded,
     Real,
+    Overload,
 }
 
 /// Of every service, as many as the machine of the goals has cores.

@@ -9,6 +9,7 @@ mod crossbeam_ring;
 mod disruptor_rs;
 mod fio;
 mod fjall;
+mod flume;
 mod freeboard;
 mod freeboard_balance;
 mod freeboard_bank;
@@ -30,6 +31,7 @@ mod kameo;
 mod kameo_bank;
 mod kameo_blocking;
 mod kameo_goodput;
+mod kanal;
 mod mutex_ring;
 mod mutex_vecdeque;
 mod nginx;
@@ -42,6 +44,7 @@ pub mod redis_benchmark;
 mod redis_on_tokio;
 mod redis_rs;
 mod rustis;
+mod tachyonix;
 mod thread_readiness;
 mod tokio_balance;
 mod tokio_blocking;
@@ -59,7 +62,7 @@ use ::freeboard::net::poller::Policy;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use crate::fetch::Stage;
+use crate::fetch::{self, Stage};
 use crate::goodput;
 use crate::http::Connections;
 use crate::kvs::{self, KvsWork, Store};
@@ -93,6 +96,9 @@ pub enum Peer {
     DisruptorRs,
     DisruptorRsHint,
     Crossbeam,
+    Flume,
+    Kanal,
+    Tachyonix,
     #[value(name = "mutex-vecdeque")]
     MutexVecDeque,
     Fio,
@@ -139,6 +145,9 @@ impl Peer {
             Self::DisruptorRs => "disruptor-rs",
             Self::DisruptorRsHint => "disruptor-rs-hint",
             Self::Crossbeam => "crossbeam",
+            Self::Flume => "flume",
+            Self::Kanal => "kanal",
+            Self::Tachyonix => "tachyonix",
             Self::MutexVecDeque => "mutex-vecdeque",
             Self::Fio => "fio",
             Self::PlainFile => "plain-file",
@@ -187,7 +196,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
         Suite::Logd(log_work) => log_servers(peer, log_work, scale.units(work), program),
         Suite::Kvs(kvs_work) => stores(peer, kvs_work, scale.units(work)),
         Suite::Redis(redis_work) => redis(peer, redis_work, scale.units(work)),
-        Suite::Fetch(stage) => fetch(peer, stage, scale.units(work)),
+        Suite::Fetch(stage) => fetch(peer, stage, scale.units(work), program),
         Suite::Board(watched) => board(peer, watched, scale.units(work)),
         Suite::Goodput { factor } => goodput_of(peer, factor, scale.units(work)),
     }
@@ -202,7 +211,10 @@ fn messages(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
         Peer::TokioMpsc => tokio_tasks::run::<tokio_channel::Unbounded>(work, scale),
         Peer::TokioMpscBounded => tokio_tasks::run::<tokio_channel::Bounded>(work, scale),
         Peer::Crossbeam => channel_threads::run::<crossbeam::Crossbeam>(work, scale),
+        Peer::Flume => channel_threads::run::<flume::Flume>(work, scale),
+        Peer::Kanal => channel_threads::run::<kanal::Kanal>(work, scale),
         Peer::MutexVecDeque => channel_threads::run::<mutex_vecdeque::MutexVecDeque>(work, scale),
+        Peer::Tachyonix => tachyonix::run(work, scale),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }
@@ -345,8 +357,12 @@ fn redis(peer: Peer, work: RedisWork, count: u64) -> Result<Outcome> {
     }
 }
 
-fn fetch(peer: Peer, stage: Stage, count: u64) -> Result<Outcome> {
+fn fetch(peer: Peer, stage: Stage, count: u64, program: Option<&Path>) -> Result<Outcome> {
     match (peer, stage) {
+        (Peer::Freeboard, Stage::Overload) => fetch::overload(program.context(NO_PROGRAM)?, count),
+        (_, Stage::Overload) => Ok(Outcome::Skipped(
+            "it is a scene of the laboratory, which has no such peer",
+        )),
         (Peer::Freeboard, Stage::Embedded) => freeboard_fetch::embedded(count),
         (Peer::Freeboard, Stage::Real) => freeboard_fetch::real(count),
         (Peer::Tokio, Stage::Embedded) => tokio_fetch::embedded(count),

@@ -169,6 +169,8 @@ pub enum Work {
     FetchEmbedded,
     #[value(name = "fetch_real")]
     FetchReal,
+    #[value(name = "fetch_overload")]
+    FetchOverload,
     #[value(name = "board_10k")]
     Board10K,
     #[value(name = "board_10k_1hz")]
@@ -314,6 +316,7 @@ impl Work {
             Self::ProxyMysql => Suite::Proxy(Backend::Mysql),
             Self::FetchEmbedded => Suite::Fetch(Stage::Embedded),
             Self::FetchReal => Suite::Fetch(Stage::Real),
+            Self::FetchOverload => Suite::Fetch(Stage::Overload),
             Self::Board10K => board(10_000, 10),
             Self::Board10KSlow => board(10_000, 1),
             Self::Board100K => board(100_000, 10),
@@ -469,8 +472,8 @@ impl Work {
     }
 
     /// How many units the full work has; for fan-in and flood, what each sender sends;
-    /// for balance, what each process repeats; for the board, phases; for goodput and the paced
-    /// works on log servers, milliseconds.
+    /// for balance, what each process repeats; for the board, phases; for goodput, the
+    /// fetcher's overload and the paced works on log servers, milliseconds.
     pub fn units(self) -> u64 {
         match self {
             Self::FanInFew | Self::PingPong | Self::Ring => 2_000_000,
@@ -522,6 +525,8 @@ impl Work {
             // 10 seconds.
             Self::FetchEmbedded => 200_000,
             Self::FetchReal => 100_000,
+            // Milliseconds.
+            Self::FetchOverload => 3_000,
             // Phases.
             Self::Board10K | Self::Board10KSlow | Self::Board100K | Self::Board100KSlow => 8,
             // Milliseconds.

@@ -146,7 +146,7 @@ fn if_wanted<T>(
     told(build())
 }
 
-fn told<T>(result: Result<T>) -> Result<T, String> {
+pub(super) fn told<T>(result: Result<T>) -> Result<T, String> {
     result.map_err(|error| one_line(&format!("{error:#}")))
 }
 

@@ -3,6 +3,7 @@
 use crate::component::{self, Component};
 
 use super::figure::{Figure, work_names};
+use super::goals;
 use super::peer::Kind;
 
 /// A set of works that is measured together and has its own file in docs/measurements.
@@ -22,6 +23,9 @@ pub(crate) struct Suite {
     pub(crate) components: &'static [&'static Component],
     /// What runs its peers.
     pub(crate) harness: Harness,
+    /// The share of the work in a run of all suites: a round takes about a minute, and works that last a given time
+    /// still have enough samples for a p99. It is 1 where a goal limits the seconds of a whole work.
+    pub(crate) reduced_scale: f64,
 }
 
 /// The programs that run the peers, but those of other languages.
@@ -39,6 +43,29 @@ impl Suite {
     /// The works of its figures, in their order.
     pub(crate) fn works(&self) -> Vec<&'static str> {
         work_names(self.figures)
+    }
+
+    /// The figures of the summary: those with goals or, if there are none, the first of each work.
+    pub(crate) fn summary_figures(&self) -> Vec<&'static Figure> {
+        let has_goals = |figure: &&Figure| !goals::of(figure).is_empty();
+        if self.figures.iter().any(|figure| has_goals(&figure)) {
+            return self.figures.iter().filter(has_goals).collect();
+        }
+        let first = |work| self.figures.iter().find(|figure| figure.work == work);
+        self.works().into_iter().filter_map(first).collect()
+    }
+
+    /// The works that the summary's figures and their goals need, in the suite's order.
+    pub(crate) fn summary_works(&self) -> Vec<&'static str> {
+        let shown = self.summary_figures();
+        let goals = shown.iter().flat_map(|figure| goals::of(figure));
+        let others: Vec<&str> = goals.filter_map(|goal| goal.other_label()).collect();
+        let is_needed = |work: &&'static str| {
+            let is_shown = shown.iter().any(|figure| figure.work == *work);
+            let mut figures = self.figures.iter().filter(|figure| figure.work == *work);
+            is_shown || figures.any(|figure| others.contains(&figure.label))
+        };
+        self.works().into_iter().filter(is_needed).collect()
     }
 }
 
@@ -81,7 +108,10 @@ const MESSAGE_PEERS: &[&str] = &[
     "kameo",
     "tokio-mpsc",
     "tokio-mpsc-bounded",
+    "tachyonix",
     "crossbeam",
+    "kanal",
+    "flume",
     "mutex-vecdeque",
 ];
 
@@ -117,6 +147,7 @@ pub(crate) const MESSAGING: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 0.25,
 };
 
 /// The flood of a log server.
@@ -141,6 +172,7 @@ pub(crate) const FLOOD: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 1.0,
 };
 
 /// Long native calls against a fair scheduler.
@@ -169,6 +201,7 @@ pub(crate) const BALANCE: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 0.5,
 };
 
 /// One producer, a ring of 1,024, one consumer.
@@ -201,6 +234,7 @@ pub(crate) const RING: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 0.25,
 };
 
 /// One actor of a hundred blocks its worker; the figures are those of the others' messages, and of
@@ -243,6 +277,7 @@ pub(crate) const BLOCKING: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 0.5,
 };
 
 /// Records to disk, the same bytes equally durable. Fresh files have reserved extents that were
@@ -281,6 +316,7 @@ pub(crate) const STREAMS: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 0.25,
 };
 
 /// A page of twelve bytes: ab with a connection for each request, wrk with kept ones, 60 at once.
@@ -302,6 +338,7 @@ pub(crate) const HTTP: Suite = Suite {
     ],
     components: &[&component::AB, &component::WRK],
     harness: Harness::Peers,
+    reduced_scale: 0.5,
 };
 
 /// All workers compute, and messages come over the network; the figures are those from a message's
@@ -333,6 +370,7 @@ pub(crate) const READINESS: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 0.5,
 };
 
 /// A TCP proxy, 60 kept connections, before an echo server and before MariaDB. Clients and backend share
@@ -355,6 +393,7 @@ pub(crate) const PROXY: Suite = Suite {
     ],
     components: &[&component::MARIADB],
     harness: Harness::PeersAndLab,
+    reduced_scale: 0.25,
 };
 
 /// Clients of Redis: 4 connections, keys of 16 bytes, values of 32. Stalled, the server neither reads nor
@@ -427,13 +466,15 @@ pub(crate) const REDIS: Suite = Suite {
     ],
     components: &[&component::REDIS],
     harness: Harness::Peers,
+    reduced_scale: 0.25,
 };
 
 /// Notifications in, keys and devices looked up, replies out: at 20,000/s with everything in the process,
-/// and as quickly as RabbitMQ allows, with Redis and MariaDB. `bare-loop` looks nothing up.
+/// and as quickly as RabbitMQ allows, with Redis and MariaDB. `bare-loop` looks nothing up. Overload is the last step of
+/// `freeboard lab fetch`.
 pub(crate) const FETCH: Suite = Suite {
     name: "fetch",
-    about: "The notification fetcher: 20,000/s embedded, and as quickly as RabbitMQ allows",
+    about: "The notification fetcher: 20,000/s embedded, as quickly as RabbitMQ allows, and overload",
     peers: &["freeboard", "tokio", "bare-loop"],
     rivals: Rivals {
         title: "the same on tokio",
@@ -457,9 +498,22 @@ pub(crate) const FETCH: Suite = Suite {
             "us/notification",
             "cpu_us",
         ),
+        Figure::lower(
+            "overload, from due to reply, p99",
+            "fetch_overload",
+            "ms",
+            "reply_p99_ms",
+        ),
+        Figure::lower(
+            "overload, lost notifications",
+            "fetch_overload",
+            "notifications",
+            "lost",
+        ),
     ],
     components: &[&component::RABBITMQ, &component::REDIS, &component::MARIADB],
-    harness: Harness::Peers,
+    harness: Harness::PeersAndLab,
+    reduced_scale: 0.5,
 };
 
 /// Actors that pass messages on at random, so that both workers are always busy, watched 10 times a second or
@@ -496,6 +550,7 @@ pub(crate) const BOARD: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 0.5,
 };
 
 /// A service of one core, 200 us of processor time a request, deadlines of 50 ms, at a multiple of the capacity that
@@ -549,6 +604,7 @@ pub(crate) const GOODPUT: Suite = Suite {
     ],
     components: &[],
     harness: Harness::Peers,
+    reduced_scale: 0.5,
 };
 
 /// Log servers that write each line to the disk. Cached: written without a sync; durable: a sync for a group of lines.
@@ -637,6 +693,7 @@ pub(crate) const LOGD: Suite = Suite {
     ],
     components: &[&component::SYSLOG_NG],
     harness: Harness::PeersAndLab,
+    reduced_scale: 0.25,
 };
 
 /// Durable stores: a SET is answered after its sync.
@@ -667,6 +724,7 @@ pub(crate) const KVS: Suite = Suite {
     ],
     components: &[&component::REDIS, &component::REDIS_BENCHMARK],
     harness: Harness::Peers,
+    reduced_scale: 0.25,
 };
 
 /// Messages between two processes.
@@ -738,6 +796,7 @@ pub(crate) const REMOTE: Suite = Suite {
     ],
     components: &[&component::NATS],
     harness: Harness::Remote,
+    reduced_scale: 0.5,
 };
 
 const fn asks_per_second(label: &'static str, work: &'static str) -> Figure {
@@ -836,6 +895,27 @@ mod tests {
         assert_eq!(labels.len(), labels_count);
         assert_eq!(MESSAGING.works().len(), 17);
         assert_eq!(RING.works().len(), 9);
+    }
+
+    #[test]
+    fn the_summary_needs_the_works_with_goals_and_those_that_goals_compare_with() {
+        let works = MESSAGING.summary_works();
+        assert!(works.contains(&"fanin_2x2m") && works.contains(&"backlog_1k"));
+        assert!(!RING.summary_works().is_empty());
+        assert_eq!(GOODPUT.summary_works(), ["goodput_10"]);
+        // It has no goals.
+        assert_eq!(KVS.summary_works(), KVS.works());
+        assert_eq!(KVS.summary_figures().len(), KVS.works().len());
+    }
+
+    #[test]
+    fn works_whose_seconds_have_a_goal_are_never_reduced() {
+        for suite in SUITES {
+            assert!(suite.reduced_scale > 0.0 && suite.reduced_scale <= 1.0);
+            let mut figures = suite.summary_figures().into_iter();
+            let is_full = !figures.any(|figure| figure.unit == "s");
+            assert!(is_full || suite.reduced_scale >= 1.0, "{}", suite.name);
+        }
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use super::figure::Figure;
 use super::goals::{self, Verdict};
 use super::machine::Machine;
-use super::peer::{OURS, Peer};
+use super::peer::{Kind, OURS, Peer};
 use super::results::Results;
 use super::statistics::Statistics;
-use super::suite::{Rivals, Suite};
+use super::suite::Suite;
 
-const NOTHING: &str = "–";
+pub(super) const NOTHING: &str = "–";
 
 /// The report of a run: machine, medians with goals, spread, failures.
 pub(crate) fn render(
@@ -47,17 +47,22 @@ fn medians(shown: &[&Figure], suite: &Suite, peers: &[&Peer], results: &Results)
     header.extend([suite.rivals.title, "best / ours", "goal", "in this run"]);
     let rows = shown.iter().map(|figure| {
         let mut row = vec![figure.label.to_owned(), figure.unit.to_owned()];
-        row.extend(peers.iter().map(|peer| median_cell(peer, figure, results)));
-        row.extend(comparison_cells(figure, suite.rivals, results));
+        row.extend(
+            peers
+                .iter()
+                .map(|peer| median_cell(peer.name, figure, results)),
+        );
+        let is_rival = |kind| suite.rivals.kinds.contains(&kind);
+        row.extend(comparison_cells(figure, is_rival, results));
         row.extend(goal_cells(figure, suite.figures, results));
         row
     });
     markdown(&header, rows)
 }
 
-fn median_cell(peer: &Peer, figure: &Figure, results: &Results) -> String {
-    let failures = results.failures(peer.name, figure.work);
-    match (results.statistics(peer.name, figure), failures) {
+pub(super) fn median_cell(peer: &str, figure: &Figure, results: &Results) -> String {
+    let failures = results.failures(peer, figure.work);
+    match (results.statistics(peer, figure), failures) {
         (Some(statistics), None) => number(statistics.median),
         (Some(statistics), Some((count, _))) => {
             format!("{} ({count} failed)", number(statistics.median))
@@ -67,8 +72,12 @@ fn median_cell(peer: &Peer, figure: &Figure, results: &Results) -> String {
     }
 }
 
-fn comparison_cells(figure: &Figure, rivals: Rivals, results: &Results) -> [String; 2] {
-    let is_rival = |kind| rivals.kinds.contains(&kind);
+/// The best of the rivals, and how many times better ours is.
+pub(super) fn comparison_cells(
+    figure: &Figure,
+    is_rival: impl Fn(Kind) -> bool,
+    results: &Results,
+) -> [String; 2] {
     let Some((name, best)) = results.best(figure, is_rival) else {
         return [NOTHING.to_owned(), NOTHING.to_owned()];
     };
@@ -79,7 +88,8 @@ fn comparison_cells(figure: &Figure, rivals: Rivals, results: &Results) -> [Stri
     [format!("{name} {}", number(best)), ratio]
 }
 
-fn goal_cells(figure: &Figure, figures: &[Figure], results: &Results) -> [String; 2] {
+/// The goals, and whether they were reached.
+pub(super) fn goal_cells(figure: &Figure, figures: &[Figure], results: &Results) -> [String; 2] {
     let goals = goals::of(figure);
     if goals.is_empty() {
         return [NOTHING.to_owned(), NOTHING.to_owned()];
@@ -161,7 +171,7 @@ fn note(peer: &str, work: &str, results: &Results) -> Option<String> {
     Some(format!("{work} does not apply: {reason}"))
 }
 
-fn markdown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(super) fn markdown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "| {} |", header.join(" | "));

@@ -1,10 +1,10 @@
-//! tokio's two mpsc channels behind one face.
+//! A channel between tasks, and tokio's two mpsc channels.
 
 use std::future::{Future, ready};
 
 use tokio::sync::mpsc;
 
-const GONE: &str = "the receiver outlives its senders";
+pub(super) const GONE: &str = "the receiver outlives its senders";
 
 /// A channel between tasks. A capacity means nothing to one without bound.
 pub trait Channel: 'static {

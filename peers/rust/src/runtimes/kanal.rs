@@ -1,0 +1,27 @@
+//! kanal's unbounded channel.
+
+use ::kanal::{Receiver, Sender, unbounded};
+
+use super::channel_threads::Channel;
+
+pub struct Kanal;
+
+impl Channel for Kanal {
+    type Sender<T: Send + 'static> = Sender<T>;
+    type Receiver<T: Send + 'static> = Receiver<T>;
+
+    fn open<T: Send + 'static>() -> (Sender<T>, Receiver<T>) {
+        unbounded()
+    }
+
+    fn send<T: Send + 'static>(sender: &Sender<T>, message: T) {
+        assert!(
+            sender.send(message).is_ok(),
+            "the receiver outlives its senders"
+        );
+    }
+
+    fn receive<T: Send + 'static>(receiver: &Receiver<T>) -> T {
+        receiver.recv().expect("senders stay until all is received")
+    }
+}
