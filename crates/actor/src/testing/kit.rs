@@ -36,7 +36,7 @@ use crate::{
 const NOTES_MAX: usize = 16;
 /// Steps in a report.
 const STEPS_SHOWN: usize = 20;
-/// All actors are checked at each step if there are at most so many, and less often if there are more.
+/// All actors of a system are checked at once if there are at most so many, and less often if there are more.
 const ACTORS_PER_STEP: usize = 64;
 /// Waiting actors in a report.
 const ACTORS_SHOWN: usize = 30;
@@ -306,18 +306,20 @@ impl Kit {
 
     /// What is wrong with an actor of these systems, between two steps.
     pub(super) fn violation(&self) -> Option<String> {
-        let every = self.actors.get() / ACTORS_PER_STEP + 1;
-        if !self.executor.steps().is_multiple_of(every as u64) {
+        let living = self.living();
+        let every = (self.actors.get() / ACTORS_PER_STEP + 1) as u64;
+        let steps = self.executor.steps();
+        if living.is_empty() || !steps.is_multiple_of(every) {
             return None;
         }
+        // Of several systems one is checked, by turns.
+        let turn = (steps / every % living.len() as u64) as usize;
         let mut actors = 0;
         let mut check = |core: &Core| {
             actors += 1;
             violation(core)
         };
-        let living = self.living();
-        let mut living = living.iter();
-        let found = living.find_map(|it| it.registry.find_map(&mut check));
+        let found = living[turn].registry.find_map(&mut check);
         self.actors.set(actors);
         let (core, what) = found?;
         Some(format!("{}: {what}", self.describe(&core).trim_start()))

@@ -362,8 +362,9 @@ pub fn build_here(builder: SystemBuilder) -> Result<System, BuildError> {
 }
 
 /// Checks between two steps what holds for each actor of the calling thread's test systems: an idle one has no messages,
-/// none waits in a circle of asks, no lane holds more than its bound, and accepted = handled + shed + queued. With more
-/// than 64 actors it checks only at some of the steps. `Ok` without a test system.
+/// none waits in a circle of asks, no lane holds more than its bound, and accepted = handled + shed + queued. Of
+/// several systems it checks one at each step, by turns; with more than 64 actors it checks only at some of the steps. `Ok`
+/// without a test system.
 ///
 /// # Errors
 /// The first violation, as a text.
