@@ -18,6 +18,7 @@
 //! those the workers also fire timers. Here a handler may run for long, so a thread of its own does.
 
 mod plan;
+mod slice;
 mod wheel;
 #[cfg(all(test, not(loom)))]
 mod wheel_tests;
@@ -308,7 +309,10 @@ impl Inner {
         let inner = self.clone();
         let handle = thread::Builder::new()
             .name("freeboard-timers".into())
-            .spawn(move || inner.serve())?;
+            .spawn(move || {
+                slice::request_short();
+                inner.serve();
+            })?;
         Ok(thread.insert(handle.thread().clone()).clone())
     }
 
