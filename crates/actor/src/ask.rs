@@ -11,11 +11,11 @@ use std::{
 
 use freeboard_meter::clock;
 use freeboard_queue::oneshot;
-use freeboard_sched::TimerKey;
 
 use crate::{
     actor::{Actor, Message},
     actor_ref::{ActorRef, OnFull},
+    alarm::Alarm,
     block::{self, GaveUp},
     current,
     envelope::{Envelope, Payload},
@@ -244,22 +244,6 @@ impl<A: Actor, M: Message, R: Send + 'static> IntoFuture for Ask<A, M, R> {
     }
 }
 
-/// Identifies a waker while a clone of it lives, without a reference.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct WakerId {
-    data: usize,
-    vtable: usize,
-}
-
-impl WakerId {
-    fn of(waker: &Waker) -> Self {
-        Self {
-            data: waker.data().addr(),
-            vtable: std::ptr::from_ref(waker.vtable()).addr(),
-        }
-    }
-}
-
 /// The progress of an ask.
 enum Stage<A: Actor, M: 'static, R: 'static> {
     Unsent(M, ReplySlot<R>, &'static AskRoute<A, M, R>, usize),
@@ -276,8 +260,8 @@ pub struct AskFuture<A: Actor, M: 'static, R: 'static> {
     stage: Stage<A, M, R>,
     receiver: oneshot::Receiver<R>,
     deadline_ns: u64,
-    /// Set when the ask first has to wait, and replaced for another waker.
-    alarm: Option<(TimerKey, WakerId)>,
+    /// Set when the ask first has to wait.
+    alarm: Option<Alarm>,
     is_blocking: bool,
     /// The actor whose handler awaits it, as in the wait-for graph.
     noted_by: Option<ActorKey>,
@@ -412,24 +396,28 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
 
     fn poll_deadline(&mut self, waker: &Waker) -> Poll<Result<R, AskError<M>>> {
         // The clock is not read the first time: an expired alarm fires at once.
-        if let Some((_, known)) = self.alarm {
-            if self.is_expired() {
-                return Poll::Ready(Err(self.give_up(GaveUp::DeadlinePassed)));
-            }
-            if known == WakerId::of(waker) {
+        if self.alarm.is_some() && self.is_expired() {
+            return Poll::Ready(Err(self.give_up(GaveUp::DeadlinePassed)));
+        }
+        let (system, deadline_ns) = (&*self.to.cell().core().system, self.deadline_ns);
+        let timers = &system.timers;
+        if let Some(alarm) = self.alarm.take() {
+            if alarm.serves(timers, waker, deadline_ns) {
+                self.alarm = Some(alarm);
                 return Poll::Pending;
             }
+            alarm.cancel(timers);
+        } else if current::polls_future_of(system) {
+            self.alarm = Alarm::take_over(timers, waker, deadline_ns);
         }
-        self.cancel_alarm();
-        let timers = &self.to.cell().core().system.timers;
-        match timers.wake_at(self.deadline_ns, waker.clone()) {
-            Ok(key) => {
-                self.alarm = Some((key, WakerId::of(waker)));
-                Poll::Pending
-            }
+        if self.alarm.is_none() {
+            self.alarm = Alarm::set(timers, waker, deadline_ns);
+        }
+        if self.alarm.is_none() {
             // Without a timer nothing would wake the asker at the deadline.
-            Err(_) => Poll::Ready(Err(self.give_up(GaveUp::DeadlinePassed))),
+            return Poll::Ready(Err(self.give_up(GaveUp::DeadlinePassed)));
         }
+        Poll::Pending
     }
 }
 
@@ -451,16 +439,22 @@ impl<A: Actor, M, R> AskFuture<A, M, R> {
         });
     }
 
-    fn cancel_alarm(&mut self) {
-        if let Some((alarm, _)) = self.alarm.take() {
-            self.to.cell().core().system.timers.cancel(alarm);
+    fn release_alarm(&mut self) {
+        let Some(alarm) = self.alarm.take() else {
+            return;
+        };
+        let system = &*self.to.cell().core().system;
+        if current::polls_future_of(system) {
+            alarm.spare(&system.timers);
+        } else {
+            alarm.cancel(&system.timers);
         }
     }
 }
 
 impl<A: Actor, M, R> Drop for AskFuture<A, M, R> {
     fn drop(&mut self) {
-        self.cancel_alarm();
+        self.release_alarm();
         self.forget();
     }
 }

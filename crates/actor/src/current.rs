@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, ptr::NonNull};
 
-use crate::{actor::Actor, core::Core, reply::NO_DEADLINE_NS};
+use crate::{actor::Actor, alarm, core::Core, reply::NO_DEADLINE_NS, system_inner::SystemInner};
 
 /// The outbox of the actor that this thread runs may hold messages.
 pub(crate) const OUTBOX: u8 = 1;
@@ -48,12 +48,13 @@ impl Drop for Running {
 pub(crate) fn leave() -> Box<dyn FnOnce()> {
     let (current, flags) = (CURRENT.take(), FLAGS.take());
     let deadline_ns = DEADLINE_NS.replace(NO_DEADLINE_NS);
-    let polls_future = POLLS_FUTURE.take();
+    let (polls_future, spare_alarm) = (POLLS_FUTURE.take(), alarm::take_spare());
     Box::new(move || {
         CURRENT.set(current);
         FLAGS.set(flags);
         DEADLINE_NS.set(deadline_ns);
         POLLS_FUTURE.set(polls_future);
+        alarm::restore_spare(spare_alarm);
     })
 }
 
@@ -149,10 +150,22 @@ impl Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         POLLS_FUTURE.set(false);
+        if let Some(spare) = alarm::take_spare() {
+            with(|running| {
+                let running = running.expect("its future was polled");
+                spare.cancel(&running.system.timers);
+            });
+        }
     }
 }
 
 /// Whether the future of the actor that this thread runs is being polled.
 pub(crate) fn polls_future() -> bool {
     POLLS_FUTURE.get()
+}
+
+/// Whether it is an actor of this system.
+#[inline]
+pub(crate) fn polls_future_of(system: &SystemInner) -> bool {
+    polls_future() && with(|running| running.is_some_and(|it| std::ptr::eq(&*it.system, system)))
 }

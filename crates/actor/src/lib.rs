@@ -93,6 +93,7 @@
 mod actor;
 mod actor_ref;
 mod actor_stats;
+mod alarm;
 mod any_ref;
 mod ask;
 #[cfg(feature = "futures")]

@@ -10,22 +10,21 @@ use freeboard_meter::clock;
 use freeboard_platform::planted;
 use freeboard_queue::oneshot;
 
-use crate::{catch_panic, deferred::Deferred, error::AskError, supervision::saturating_ns};
+use crate::{catch_panic, deferred::Deferred, error::AskError};
 
 /// No deadline, on the [`clock`].
 pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
 
-/// The time on the [`clock`] at which `timeout` is over.
+/// The time on the [`clock`] at which `timeout` is over; a long one may be up to 1 % longer ([`clock::after`]).
+#[inline]
 pub(crate) fn deadline_after(timeout: Option<Duration>) -> u64 {
-    timeout.map_or(NO_DEADLINE_NS, |timeout| {
-        clock::now_ns().saturating_add(saturating_ns(timeout))
-    })
+    timeout.map_or(NO_DEADLINE_NS, clock::after)
 }
 
 /// Whether a deadline on the [`clock`] has passed. Without a deadline it does not read the clock.
 #[inline]
 pub(crate) fn has_passed(deadline_ns: u64) -> bool {
-    !planted!("deadline-ignored") && deadline_ns != NO_DEADLINE_NS && clock::now_ns() >= deadline_ns
+    !planted!("deadline-ignored") && deadline_ns != NO_DEADLINE_NS && clock::has_passed(deadline_ns)
 }
 
 /// Receives a handler's result.

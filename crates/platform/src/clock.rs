@@ -43,7 +43,41 @@ pub fn coarse_ns() -> u64 {
 /// The time between two steps of [`coarse_ns`], in nanoseconds.
 #[must_use]
 pub fn coarse_resolution_ns() -> u64 {
-    platform::coarse_resolution_ns()
+    static RESOLUTION_NS: OnceLock<u64> = OnceLock::new();
+    *RESOLUTION_NS.get_or_init(platform::coarse_resolution_ns)
+}
+
+/// A delay is measured by the coarse clock if it has at least so many of its ticks.
+const TICKS_PER_COARSE_DELAY: u64 = 256;
+
+/// The time on the clock when `delay` is over. A delay of 256 ticks of the coarse clock or more (on Linux 0.3 to 2.6 s)
+/// may be two ticks longer, so at most 1 %: the precise clock costs several times as much.
+#[inline]
+#[must_use]
+pub fn after(delay: Duration) -> u64 {
+    let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+    #[cfg(feature = "simulated")]
+    if let Some(now) = VIRTUAL.get() {
+        return now.ns.saturating_add(delay_ns);
+    }
+    let tick_ns = coarse_resolution_ns();
+    if delay_ns / TICKS_PER_COARSE_DELAY < tick_ns {
+        return now_ns().saturating_add(delay_ns);
+    }
+    // The coarse clock lags by one tick, and under load by up to two. So the time is not early.
+    coarse_ns()
+        .saturating_add(2 * tick_ns)
+        .saturating_add(delay_ns)
+}
+
+/// So long before a time, [`has_passed`] reads the precise clock. It is many times the lag of the coarse clock.
+const PRECISE_BEFORE_NS: u64 = 100_000_000;
+
+/// Whether the clock has reached `time_ns`. Until shortly before that, it reads the coarse clock only.
+#[inline]
+#[must_use]
+pub fn has_passed(time_ns: u64) -> bool {
+    coarse_ns().saturating_add(PRECISE_BEFORE_NS) >= time_ns && now_ns() >= time_ns
 }
 
 #[cfg(target_os = "linux")]
@@ -59,13 +93,21 @@ mod platform {
     pub(super) fn coarse_ns() -> u64 {
         // The kernel's time at the zero of `now_ns`, which reads the same clock.
         static ZERO_NS: OnceLock<u64> = OnceLock::new();
-        let zero_ns = ZERO_NS.get_or_init(|| {
-            let now_ns = super::now_ns();
-            ns(clock_gettime(ClockId::Monotonic)).saturating_sub(now_ns)
-        });
+        let zero_ns = ZERO_NS.get_or_init(zero_ns);
         ns(clock_gettime(ClockId::MonotonicCoarse))
             .saturating_sub(*zero_ns)
             .max(1)
+    }
+
+    /// Of several readings, the one with the shortest pause between the two clocks: the pause stays in all later times.
+    fn zero_ns() -> u64 {
+        let reading = || {
+            let before_ns = super::now_ns();
+            let zero_ns = ns(clock_gettime(ClockId::Monotonic)).saturating_sub(before_ns);
+            (super::now_ns() - before_ns, zero_ns)
+        };
+        let shortest = (0..16).map(|_| reading()).min();
+        shortest.map_or(0, |(_, zero_ns)| zero_ns)
     }
 
     pub(super) fn coarse_resolution_ns() -> u64 {
@@ -206,13 +248,43 @@ mod tests {
     }
 
     #[test]
+    fn a_delay_is_over_within_two_ticks_or_at_once() {
+        let long_ns = TICKS_PER_COARSE_DELAY * coarse_resolution_ns();
+        for (delay_ns, extra_ns) in [(long_ns - 1, 0), (long_ns, 2 * coarse_resolution_ns())] {
+            let before_ns = now_ns();
+            let due_ns = after(Duration::from_nanos(delay_ns));
+            let after_ns = now_ns();
+            assert!(due_ns <= after_ns + delay_ns + extra_ns);
+            // The kernel's tick may be late on a busy machine.
+            let lag_ns = if extra_ns > 0 { 1_000_000_000 } else { 0 };
+            assert!(due_ns + lag_ns >= before_ns + delay_ns);
+        }
+        assert_eq!(after(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_time_has_passed_from_its_nanosecond_on() {
+        assert!(has_passed(now_ns()));
+        assert!(!has_passed(now_ns() + 10 * PRECISE_BEFORE_NS));
+        assert!(!has_passed(u64::MAX));
+        let soon_ns = now_ns() + PRECISE_BEFORE_NS / 100;
+        while !has_passed(soon_ns) {
+            std::hint::spin_loop();
+        }
+        assert!(now_ns() >= soon_ns);
+    }
+
+    #[test]
     #[cfg(feature = "simulated")]
     fn a_virtual_clock_moves_only_when_it_is_told() {
         assert!(install_virtual());
         assert!(!install_virtual());
         let (before, a_year_ns) = (now(), 365 * 86_400_000_000_000);
         assert_eq!(now_ns(), 1);
+        assert_eq!(after(Duration::from_secs(3_600)), 3_600_000_000_001);
+        assert!(!has_passed(2));
         set_virtual_ns(1 + a_year_ns);
+        assert!(has_passed(1 + a_year_ns) && !has_passed(2 + a_year_ns));
         assert_eq!(now() - before, Duration::from_nanos(a_year_ns));
         let begin = Duration::from_nanos(VIRTUAL_BEGIN_NS);
         assert_eq!(since_1970(), begin + (now() - before));

@@ -1,7 +1,8 @@
 //! The scheduler's protocols under loom: the state word with a lane, the local ring against a thief, the sleep protocol, the
-//! hand-over of worker slots.
+//! hand-over of worker slots, the times of timers.
 
 mod threads;
+mod timers;
 
 use std::{ptr::NonNull, sync::OnceLock};
 

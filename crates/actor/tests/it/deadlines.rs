@@ -364,6 +364,106 @@ fn an_async_handler_keeps_its_deadline_across_awaits() {
     assert_eq!(notes.all(), [1, 2]);
 }
 
+/// An actor awaits two asks, of which the first is answered at once and the second never.
+fn check_second_of_two_asks(timeouts: [Duration; 2]) {
+    let system = testing::TestSystem::new(0);
+    let (asker, _) = probe_with(&system, SpawnOptions::new());
+    let (quick, _) = probe_with(&system, SpawnOptions::new());
+    let (silent, _) = probe_with(&system, SpawnOptions::new());
+    act_async(&silent, |_| Box::pin(pending()));
+    let (sender, outcome) = mpsc::channel();
+    act_async(&asker, move |_| {
+        Box::pin(async move {
+            assert_eq!(quick.ask(1).timeout(timeouts[0]).await, Ok(1));
+            let _ = sender.send(silent.ask(2).timeout(timeouts[1]).await);
+        })
+    });
+    system.run_until_idle();
+    system.advance(timeouts[1] - Duration::from_nanos(1));
+    assert!(outcome.try_recv().is_err(), "it is early: {timeouts:?}");
+    system.advance(Duration::from_nanos(1));
+    assert_eq!(outcome.try_recv(), Ok(Err(AskError::Expired)));
+    assert_eq!(system.executor().next_timer_ns(), None, "{timeouts:?}");
+}
+
+#[test]
+fn asks_one_after_the_other_end_at_their_own_deadlines() {
+    for timeouts in [[SHORT, 3 * SHORT], [3 * SHORT, SHORT], [SHORT, SHORT]] {
+        check_second_of_two_asks(timeouts);
+    }
+}
+
+#[test]
+fn no_timer_outlives_the_handler_that_asked() {
+    let system = testing::TestSystem::new(0);
+    let (asker, _) = probe_with(&system, SpawnOptions::new());
+    let (quick, _) = probe_with(&system, SpawnOptions::new());
+    act_async(&asker, move |_| {
+        Box::pin(async move {
+            let both = [1, 2].map(|number| quick.ask(number).timeout(SHORT).into_future());
+            for (asking, number) in both.into_iter().zip(1..) {
+                assert_eq!(asking.await, Ok(number));
+            }
+            assert_eq!(quick.ask(3).timeout(LIMIT).await, Ok(3));
+        })
+    });
+    system.run_until_idle();
+    assert_eq!(system.executor().next_timer_ns(), None);
+}
+
+#[test]
+fn asks_of_two_systems_have_alarms_of_their_own() {
+    let system = testing::TestSystem::new(0);
+    let other = system.build_another(System::builder()).expect("valid");
+    let (asker, _) = probe_with(&system, SpawnOptions::new());
+    let (here, _) = probe_with(&system, SpawnOptions::new());
+    let (there, _) = probe_with(&other, SpawnOptions::new());
+    let (silent, _) = probe_with(&other, SpawnOptions::new());
+    act_async(&silent, |_| Box::pin(pending()));
+    let (sender, outcome) = mpsc::channel();
+    act_async(&asker, move |_| {
+        Box::pin(async move {
+            for number in 1..4 {
+                assert_eq!(here.ask(number).timeout(SHORT).await, Ok(number));
+                assert_eq!(there.ask(number).timeout(SHORT).await, Ok(number));
+            }
+            let _ = sender.send(silent.ask(1).timeout(2 * SHORT).await);
+        })
+    });
+    system.run_until_idle();
+    system.advance(2 * SHORT);
+    assert_eq!(outcome.try_recv(), Ok(Err(AskError::Expired)));
+    assert_eq!(system.executor().next_timer_ns(), None);
+}
+
+/// Alarms that are taken over fire on the timer thread while the asks go on.
+#[test]
+fn every_ask_of_a_long_row_is_answered_and_the_last_expires() {
+    let system = system();
+    let (asker, _) = probe(&system);
+    let (quick, _) = probe(&system);
+    let (silent, gate, _) = held(&system, SpawnOptions::new());
+    let (sender, outcome) = mpsc::channel();
+    act_async(&asker, move |_| {
+        Box::pin(async move {
+            let began = Instant::now();
+            while began.elapsed() < SHORT {
+                match quick.ask(1).timeout(SHORT / 20).await {
+                    Ok(1) | Err(AskError::Expired) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            let last = silent.ask(2).timeout(SHORT / 2);
+            let began = Instant::now();
+            let _ = sender.send((last.await, began.elapsed()));
+        })
+    });
+    let (last, elapsed) = outcome.recv_timeout(LIMIT).expect("it expires");
+    assert_eq!(last, Err(AskError::Expired));
+    assert!(elapsed >= SHORT / 2, "it is early: {elapsed:?}");
+    gate.open();
+}
+
 #[test]
 fn a_panic_ends_the_deadline() {
     let system = system();

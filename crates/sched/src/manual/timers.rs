@@ -5,6 +5,8 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
+use freeboard_meter::clock;
+
 use super::{Executor, Node, ReadyTask, call};
 use crate::timer::{Action, TimerKey, due_after};
 
@@ -185,6 +187,11 @@ impl OwnTimers {
         // Its drop may run user code.
         drop(timer);
         was_set
+    }
+
+    pub(crate) fn is_pending(&self, due_ns: u64) -> bool {
+        // Ordering: Relaxed: one thread runs the executor.
+        !self.is_shut_down.load(Ordering::Relaxed) && due_ns > clock::now_ns()
     }
 
     pub(crate) fn len(&self) -> usize {

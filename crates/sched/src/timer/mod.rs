@@ -1,18 +1,24 @@
 //! Timers: one thread that calls what is due.
 //!
 //! ```text
-//! after, wake_at ──▶ shard of this thread: Mutex<Wheel> ──┐
-//! cancel ──────────▶ shard that the key names             ├──▶ timer thread: sleeps until the
-//!                    ...                                ──┘    first of all shards is due
+//! after, wake_at ──▶ shard of this worker, or ───────┐
+//!                    of this foreign thread: a wheel ├──▶ timer thread: sleeps until the
+//! cancel ──────────▶ shard that the key names ───────┘    first of all shards is due
 //! ```
 //!
-//! Threads that set timers rarely share a lock. The timer thread starts with the first timer, so a system without timers has
-//! none. It makes the calls that are due, so a call must be short: the actor crate only sends a message.
+//! Workers do not share a shard, unless there are more of them than processors. The timer thread starts with the first
+//! timer, so a system without timers has none. It makes the calls that are due, so a call must be short: the actor crate only
+//! sends a message.
 //!
-//! Each shard records when the timer thread serves it next (`planned_ns`, under the shard's lock). Only a timer that is due
-//! before that wakes the thread. Cancelling a timer does not change the plan: the thread wakes once for nothing. Otherwise
-//! each ask would wake it twice, to set and to cancel its timeout.
+//! Each shard records when the timer thread serves it next ([`Plan`]). Only a timer that is due before that wakes the thread.
+//! Cancelling a timer does not change the plan: the thread wakes once for nothing. Otherwise each ask would wake it twice, to
+//! set and to cancel its timeout.
+//!
+//! Sources: hashed and hierarchical timing wheels (Varghese and Lauck, 1987); tokio's and Go's shards by worker. In both of
+//! those the workers also fire timers. Here a handler may run for long, so a thread of its own does.
 
+mod plan;
+mod slice;
 mod wheel;
 #[cfg(all(test, not(loom)))]
 mod wheel_tests;
@@ -27,8 +33,9 @@ use std::{
 
 use freeboard_meter::clock;
 
-use crate::catch_panic;
+use crate::{catch_panic, worker::Worker};
 
+pub(crate) use plan::Plan;
 pub use wheel::TimerKey;
 use wheel::Wheel;
 
@@ -58,24 +65,23 @@ pub(crate) enum Action {
     Called,
 }
 
+/// Alone on its cache lines.
+#[repr(align(128))]
 struct Shard {
-    wheel: Wheel<Action>,
-    /// The latest time at which the timer thread serves this shard.
-    planned_ns: u64,
+    /// `None` after [`Timers::shutdown`].
+    wheel: Mutex<Option<Wheel<Action>>>,
+    plan: Plan,
 }
 
-/// Alone on its cache lines. `None` after [`Timers::shutdown`].
-#[repr(align(128))]
-struct ShardLock(Mutex<Option<Shard>>);
-
-impl ShardLock {
-    fn lock(&self) -> MutexGuard<'_, Option<Shard>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shard {
+    fn lock(&self) -> MutexGuard<'_, Option<Wheel<Action>>> {
+        self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 struct Inner {
-    shards: Box<[ShardLock]>,
+    /// The first half is for workers, the other for foreign threads. Each half is a power of two.
+    shards: Box<[Shard]>,
     /// `None` before the first timer. Locked under a shard's lock.
     thread: Mutex<Option<Thread>>,
     /// Holds all timers, if the executor fires them.
@@ -106,12 +112,11 @@ impl Timers {
     pub fn new() -> Self {
         let count = thread::available_parallelism().map_or(1, |count| count.get());
         let now_ns = clock::now_ns();
-        let shards = (0..count.next_power_of_two() as u32)
+        let shards = (0..2 * count.next_power_of_two() as u32)
             .map(|id| Shard {
-                wheel: Wheel::new(id, now_ns),
-                planned_ns: u64::MAX,
+                wheel: Mutex::new(Some(Wheel::new(id, now_ns))),
+                plan: Plan::new(),
             })
-            .map(|shard| ShardLock(Mutex::new(Some(shard))))
             .collect();
         let thread = Mutex::new(None);
         Self {
@@ -181,23 +186,23 @@ impl Timers {
                 call: call.expect("not set"),
             });
         }
-        let shards = &self.inner.shards;
-        let mut lock = shards[thread_number() & (shards.len() - 1)].lock();
-        let Some(shard) = lock.as_mut() else {
+        let shard = self.inner.own_shard();
+        let mut lock = shard.lock();
+        let Some(wheel) = lock.as_mut() else {
             let error = io::Error::other("the timers are shut down");
             return Err(NotSet { error, call });
         };
         let taken_ns = wheel::taken_ns(due_ns);
-        if taken_ns >= shard.planned_ns {
-            return Ok(shard.wheel.insert(due_ns, action(call)));
+        if taken_ns >= shard.plan.planned_ns() {
+            return Ok(wheel.insert(due_ns, action(call)));
         }
         // Before the insertion: nothing needs to be undone if the thread cannot be started.
         let thread = match self.inner.thread() {
             Ok(thread) => thread,
             Err(error) => return Err(NotSet { error, call }),
         };
-        shard.planned_ns = taken_ns;
-        let key = shard.wheel.insert(due_ns, action(call));
+        shard.plan.set_planned_ns(taken_ns);
+        let key = wheel.insert(due_ns, action(call));
         drop(lock);
         thread.unpark();
         Ok(key)
@@ -215,9 +220,25 @@ impl Timers {
             return manual.cancel(key);
         }
         let mut lock = self.inner.shards[key.wheel as usize].lock();
-        let action = lock.as_mut().and_then(|shard| shard.wheel.remove(key));
+        let action = lock.as_mut().and_then(|wheel| wheel.remove(key));
         drop(lock);
         action.is_some()
+    }
+
+    /// Whether a timer that was set for `due_ns`, and not cancelled, is certainly pending. Takes no lock. `false` does not
+    /// say the opposite.
+    ///
+    /// A future that finds `true` in a poll, for a timer of its waker, may wait for that timer: a wake-up by it has not
+    /// begun this poll, so it begins another one.
+    #[inline]
+    pub fn is_pending(&self, key: TimerKey, due_ns: u64) -> bool {
+        #[cfg(feature = "manual")]
+        if let Some(manual) = &self.inner.manual {
+            return manual.is_pending(due_ns);
+        }
+        self.inner.shards[key.wheel as usize]
+            .plan
+            .is_pending(due_ns)
     }
 
     /// Timers that wait or are being called.
@@ -228,7 +249,7 @@ impl Timers {
         }
         let shards = self.inner.shards.iter();
         shards
-            .map(|shard| shard.lock().as_ref().map_or(0, |shard| shard.wheel.len()))
+            .map(|shard| shard.lock().as_ref().map_or(0, Wheel::len))
             .sum()
     }
 
@@ -246,8 +267,14 @@ impl Timers {
             manual.shutdown();
         }
         for shard in &self.inner.shards {
-            let shard = shard.lock().take();
-            for action in shard.into_iter().flat_map(|it| it.wheel.into_values()) {
+            let wheel = {
+                let mut lock = shard.lock();
+                // The thread must find out, and no timer is pending any more.
+                shard.plan.set_planned_ns(0);
+                shard.plan.serve(u64::MAX);
+                lock.take()
+            };
+            for action in wheel.into_iter().flat_map(Wheel::into_values) {
                 catch_panic::call(|| match action {
                     Action::Wake(waker) => waker.wake(),
                     action => drop(action),
@@ -261,6 +288,15 @@ impl Timers {
 }
 
 impl Inner {
+    fn own_shard(&self) -> &Shard {
+        let half = self.shards.len() / 2;
+        let index = match Worker::with_any(Worker::index) {
+            Some(worker) => worker & (half - 1),
+            None => half + (thread_number() & (half - 1)),
+        };
+        &self.shards[index]
+    }
+
     fn lock_thread(&self) -> MutexGuard<'_, Option<Thread>> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -273,7 +309,10 @@ impl Inner {
         let inner = self.clone();
         let handle = thread::Builder::new()
             .name("freeboard-timers".into())
-            .spawn(move || inner.serve())?;
+            .spawn(move || {
+                slice::request_short();
+                inner.serve();
+            })?;
         Ok(thread.insert(handle.thread().clone()).clone())
     }
 
@@ -300,20 +339,18 @@ impl Inner {
     fn take_due(&self, now_ns: u64, due: &mut Vec<(u64, TimerKey)>) -> Option<u64> {
         let mut first_ns = u64::MAX;
         for shard in &self.shards {
-            loop {
+            let mut is_done = shard.plan.planned_ns() > now_ns;
+            while !is_done {
                 let mut lock = shard.lock();
-                let shard = lock.as_mut()?;
-                if !shard.wheel.take_due(now_ns, STEPS_PER_LOCK, due) {
-                    continue;
+                let wheel = lock.as_mut()?;
+                shard.plan.serve(now_ns);
+                is_done = wheel.take_due(now_ns, STEPS_PER_LOCK, due);
+                if is_done {
+                    let next_ns = wheel.next_ns().unwrap_or(u64::MAX);
+                    shard.plan.set_planned_ns(next_ns);
                 }
-                let next_ns = shard.wheel.next_ns().unwrap_or(u64::MAX);
-                // A plan that is still ahead stays, as the module's documentation explains.
-                if shard.planned_ns <= now_ns || next_ns < shard.planned_ns {
-                    shard.planned_ns = next_ns;
-                }
-                first_ns = first_ns.min(shard.planned_ns);
-                break;
             }
+            first_ns = first_ns.min(shard.plan.planned_ns());
         }
         Some(first_ns)
     }
@@ -321,7 +358,7 @@ impl Inner {
     fn fire(&self, now_ns: u64, due_ns: u64, key: TimerKey) {
         let shard = &self.shards[key.wheel as usize];
         let mut lock = shard.lock();
-        let Some(wheel) = lock.as_mut().map(|shard| &mut shard.wheel) else {
+        let Some(wheel) = lock.as_mut() else {
             return;
         };
         let Some(action) = wheel.get_mut(key) else {
@@ -340,13 +377,17 @@ impl Inner {
         drop(lock);
         let again = catch_panic::call(|| call(key)).flatten();
         let mut lock = shard.lock();
-        if let Some(wheel) = lock.as_mut().map(|shard| &mut shard.wheel) {
+        if let Some(wheel) = lock.as_mut() {
             if let Some(period) = again
                 && let Some(action) = wheel.get_mut(key)
             {
                 *action = Action::Call(call);
                 // A timer that cannot keep its pace skips what it missed, or others would never come.
-                wheel.reschedule(key, due_after(due_ns, period).max(now_ns + 1));
+                let due_ns = due_after(due_ns, period).max(now_ns + 1);
+                wheel.reschedule(key, due_ns);
+                // No unpark: this is the timer thread.
+                let planned_ns = shard.plan.planned_ns().min(wheel::taken_ns(due_ns));
+                shard.plan.set_planned_ns(planned_ns);
                 return;
             }
             wheel.remove(key);
@@ -360,7 +401,7 @@ pub(crate) fn due_after(now_ns: u64, delay: Duration) -> u64 {
     now_ns.saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Consecutive numbers for the threads that set timers, so that they spread over the shards.
+/// Consecutive numbers for the foreign threads that set timers, so that they spread over the shards.
 fn thread_number() -> usize {
     static LAST: Mutex<usize> = Mutex::new(0);
     thread_local! {

@@ -293,6 +293,22 @@ fn a_shutdown_drops_what_waits_wakes_wakers_and_refuses_new_timers() {
 }
 
 #[test]
+fn a_timer_is_pending_until_it_is_called_or_dropped() {
+    let (timers, sender, receiver) = timers();
+    let late_ns = clock::now_ns() + HOUR.as_nanos() as u64;
+    let late = timers.wake_at(late_ns, waker(&sender, 1));
+    let late = late.expect("a thread");
+    let soon_ns = clock::now_ns();
+    let soon = timers.wake_at(soon_ns, waker(&sender, 2));
+    assert_eq!(next(&receiver), 2);
+    assert!(!timers.is_pending(soon.expect("a thread"), soon_ns));
+    assert!(timers.is_pending(late, late_ns));
+    timers.shutdown();
+    assert_eq!(next(&receiver), 1);
+    assert!(!timers.is_pending(late, late_ns));
+}
+
+#[test]
 fn a_shutdown_ends_the_thread() {
     let (timers, sender, receiver) = timers();
     thread_local! {
