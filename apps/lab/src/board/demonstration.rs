@@ -31,7 +31,7 @@ pub(crate) struct DemonstrationArgs {
     pub(super) actors: u32,
 
     /// Reports a second, of all devices together
-    #[arg(long, value_name = "N", default_value_t = 20_000,
+    #[arg(long, value_name = "N", default_value_t = 2_000,
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub(super) rate: u32,
 

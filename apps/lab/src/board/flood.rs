@@ -5,8 +5,6 @@ use std::time::Duration;
 use anyhow::Result;
 use freeboard::{Actor, ActorRef, Context, Handler, SpawnOptions, System, flow::LaneConfig};
 
-use crate::spin::spin_us;
-
 /// Between two portions.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -17,10 +15,14 @@ const PERIOD_TICKS: u64 = 150;
 /// Lines of a portion.
 const LINES: u32 = 4_000;
 
-/// What the server computes for a line, in microseconds.
-const LINE_US: u64 = 25;
+/// The server waits for its disk after so many lines, for so long.
+const BATCH: u32 = 100;
+const DISK: Duration = Duration::from_micros(2_500);
 
-struct LogServer;
+#[derive(Default)]
+struct LogServer {
+    lines: u32,
+}
 
 struct Line;
 
@@ -29,8 +31,15 @@ impl Actor for LogServer {}
 impl Handler<Line> for LogServer {
     type Reply = ();
 
-    fn handle(&mut self, _: Line, _: &mut Context<Self>) {
-        spin_us(LINE_US);
+    fn handle(&mut self, _: Line, cx: &mut Context<Self>) {
+        self.lines += 1;
+        if self.lines.is_multiple_of(BATCH) {
+            cx.pause_handling(0);
+            if cx.wake_after(DISK, |_, cx| cx.resume_lane(0)).is_err() {
+                // Without a timer's thread the disk is quick.
+                cx.resume_lane(0);
+            }
+        }
     }
 }
 
@@ -67,7 +76,7 @@ impl Handler<Tick> for Flooder {
 pub(super) fn start(system: &System) -> Result<()> {
     let lane = LaneConfig::bounded(200_000);
     let options = SpawnOptions::new().name("log_server").lane(lane);
-    let server = system.spawn_once(options, LogServer)?;
+    let server = system.spawn_once(options, LogServer::default())?;
     let flooder = Flooder { server, ticks: 0 };
     system.spawn_once(SpawnOptions::new().name("flooder"), flooder)?;
     Ok(())

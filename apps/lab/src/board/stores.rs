@@ -26,12 +26,12 @@ use freeboard_fetcher::embedded::EmbeddedRedis;
 use super::show;
 
 /// Between two turns of a thread.
-const TICK: Duration = Duration::from_millis(20);
+const TICK: Duration = Duration::from_millis(50);
 
 /// What is appended in a turn, more by day than by night.
 const RECORDS: u64 = 60;
 const RECORD_BYTES: usize = 256;
-const HALF_DAY_TURNS: u64 = 500;
+const HALF_DAY_TURNS: u64 = 200;
 
 /// What the stream keeps.
 const SEGMENT_BYTES: u64 = 4 << 20;
@@ -39,7 +39,7 @@ const KEPT_BYTES: u64 = 32 << 20;
 
 /// Threads that read through the cache, keys they read in a turn, and keys there are.
 const READERS: u64 = 3;
-const READS: u64 = 5;
+const READS: u64 = 2;
 const KEYS: u64 = 400;
 
 /// What it takes to fetch what the cache does not have.
