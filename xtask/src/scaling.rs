@@ -261,14 +261,14 @@ fn outcome(workload: &Workload, cores: usize) -> Outcome {
 }
 
 /// Share of one core that a thread of the runtime takes: the monitor reads five lines of each worker each millisecond; the
-/// timer thread locks each core's shard whenever the first timer of any shard is due, at least 5 us a wake-up.
+/// timer thread reads a time of each core's shard whenever the first timer of any shard is due, at least 5 us a wake-up.
 fn monitor_share(cores: usize) -> f64 {
     cores as f64 * 5.0 * transfer_ns(cores) / 1e6
 }
 
 /// With asks on each core that all set and cancel timers of `deadline_ns`. Wake-ups that come during a scan are served by it.
 fn timer_thread_share(cores: usize, deadline_ns: f64) -> f64 {
-    let scan_ns = cores as f64 * (transfer_ns(cores) + 20.0) + 5_000.0;
+    let scan_ns = cores as f64 * transfer_ns(cores) + 5_000.0;
     let wakes_per_ns = cores as f64 / deadline_ns;
     wakes_per_ns * scan_ns / (1.0 + wakes_per_ns * scan_ns)
 }
