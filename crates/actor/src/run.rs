@@ -321,6 +321,7 @@ impl<A: Actor> Body<A> {
     pub(crate) fn drop_suspended(&mut self) {
         catch_panic::drop(self.suspended.take());
         self.suspended_span = HandleSpan::none();
+        self.was_polled = false;
     }
 
     fn obey(&mut self, cell: &Cell<A>, signals: Signals) {

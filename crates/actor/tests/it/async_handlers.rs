@@ -207,3 +207,49 @@ fn a_send_does_not_overtake_a_tell_of_the_same_actor() {
     let told = notes.wait_len(400);
     assert!(told.iter().copied().eq(0..400), "{told:?}");
 }
+
+/// How a future is woken that is not ready at its first poll.
+#[derive(Clone, Copy, Debug)]
+enum Woken {
+    InItsPoll,
+    ByAnotherThread,
+}
+
+/// A first poll is made where the message is handled. It is not repeated without a wake-up, and no wake-up is lost.
+#[test]
+fn a_future_is_polled_once_and_again_after_each_wake_up() {
+    let system = system();
+    let (actor, _) = probe(&system);
+    let polls_of = |woken: Option<Woken>| {
+        let (polls, counted) = mpsc::channel();
+        let (wakers, has_waker) = mpsc::channel();
+        act_async(&actor, move |_| {
+            let mut is_first = true;
+            let future = poll_fn(move |cx| {
+                polls.send(()).expect("the test waits");
+                match (std::mem::take(&mut is_first), woken) {
+                    (true, Some(Woken::InItsPoll)) => cx.waker().wake_by_ref(),
+                    (true, Some(Woken::ByAnotherThread)) => {
+                        wakers.send(cx.waker().clone()).expect("the test waits");
+                    }
+                    _ => return Poll::Ready(()),
+                }
+                Poll::Pending
+            });
+            Box::pin(future)
+        });
+        if let Some(Woken::ByAnotherThread) = woken {
+            let waker = has_waker.recv_timeout(LIMIT).expect("it waits");
+            waker.wake();
+        }
+        // Ends when the future is dropped.
+        counted.iter().count()
+    };
+    for _ in 0..100 {
+        assert_eq!(polls_of(None), 1);
+        assert_eq!(polls_of(Some(Woken::InItsPoll)), 2);
+        assert_eq!(polls_of(Some(Woken::ByAnotherThread)), 2);
+    }
+    finish(&system);
+    assert_eq!(lane(&actor, 0).handled, 300);
+}
