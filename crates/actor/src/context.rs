@@ -206,9 +206,13 @@ impl<A: Actor> Context<A> {
     fn set_unhandled(&self, lane: usize, is_unhandled: bool) {
         #[cfg(feature = "testing")]
         {
-            let flag = &self.cell().core().mailbox.lane(lane).is_unhandled;
+            use crate::sync::Ordering;
+            let lanes = &self.cell().core().unhandled_lanes;
             // Ordering: Relaxed: one thread runs a test system.
-            flag.store(is_unhandled, crate::sync::Ordering::Relaxed);
+            match is_unhandled {
+                true => lanes.fetch_or(1 << lane, Ordering::Relaxed),
+                false => lanes.fetch_and(!(1 << lane), Ordering::Relaxed),
+            };
         }
     }
 

@@ -74,6 +74,9 @@ pub(crate) struct Core {
     is_retiring: AtomicBool,
     /// 0 while the actor lives, then its [`ExitReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
+    /// A bit for each lane that accepts messages and whose messages are not handled: for the checks of a test system.
+    #[cfg(feature = "testing")]
+    pub(crate) unhandled_lanes: AtomicU8,
     restarts: AtomicU32,
     /// Steps of unfinished work; a shutdown reads it.
     pub(crate) progress: OwnedCounter,
@@ -122,6 +125,8 @@ impl Core {
             takes_no_children: AtomicBool::new(false),
             is_retiring: AtomicBool::new(false),
             end_reason: AtomicU8::new(0),
+            #[cfg(feature = "testing")]
+            unhandled_lanes: AtomicU8::new(0),
             restarts: AtomicU32::new(0),
             progress: OwnedCounter::new(),
             asking: Edge::default(),

@@ -67,9 +67,6 @@ pub(crate) struct MailboxLane {
     lane: Lane<Envelope>,
     special: Option<Box<Special>>,
     pub(crate) gauges: LaneGauges,
-    /// The actor handles none of its messages, although it accepts them: for the checks of a test system.
-    #[cfg(feature = "testing")]
-    pub(crate) is_unhandled: crate::sync::AtomicBool,
 }
 
 /// Evaluates an expression on the queue of a lane, of whichever kind it is: all kinds have methods of the same names.
@@ -123,8 +120,6 @@ impl MailboxLane {
                 let age_law = age_law.map(|law| AgeGate(Box::new(UnsafeCell::new(law))));
                 Box::new(Special { queue, age_law })
             }),
-            #[cfg(feature = "testing")]
-            is_unhandled: crate::sync::AtomicBool::new(false),
             gauges: LaneGauges::new(),
         }
     }

@@ -255,7 +255,9 @@ impl<A: Actor> Body<A> {
                 Taken::Handled
             }
             Ok(false) => {
-                self.was_polled = true;
+                if let Some(handling) = &mut self.handling {
+                    handling.set_polled(true);
+                }
                 // The run takes it over with the other requests.
                 // SAFETY: this thread runs the actor, and holds no other reference to its context.
                 unsafe { (*cell.context()).suspended = self.suspended.take() };

@@ -98,6 +98,8 @@ pub(crate) struct Handling {
     pub(crate) type_name: fn() -> &'static str,
     /// In one byte: each cell has one.
     lane: Option<u8>,
+    /// Its future was polled when it was handled, and no signal has come since.
+    was_polled: bool,
 }
 
 impl Handling {
@@ -105,7 +107,15 @@ impl Handling {
     pub(crate) fn new(type_name: fn() -> &'static str, lane: Option<usize>) -> Self {
         // There are at most `MAX_LANES`.
         let lane = lane.map(|lane| lane as u8);
-        Self { type_name, lane }
+        Self {
+            type_name,
+            lane,
+            was_polled: false,
+        }
+    }
+
+    pub(crate) fn set_polled(&mut self, was_polled: bool) {
+        self.was_polled = was_polled;
     }
 
     /// The lane that it came through; `None` for a notice.
@@ -121,8 +131,6 @@ pub(crate) struct Body<A: Actor> {
     /// The async handler's future.
     pub(crate) suspended: Option<SuspendedFuture>,
     pub(crate) suspended_span: HandleSpan,
-    /// It was polled when its message was handled, and no signal has come since.
-    pub(crate) was_polled: bool,
     pub(crate) cold: Option<Box<ColdState<A>>>,
     pub(crate) handling: Option<Handling>,
     pub(crate) life: Life,
@@ -227,7 +235,9 @@ unsafe fn step<A: Actor>(
     body.adopt_suspended(cell);
     if !signals.is_empty() {
         // One of them may be the future's.
-        body.was_polled = false;
+        if let Some(handling) = &mut body.handling {
+            handling.set_polled(false);
+        }
         body.obey(cell, signals);
     }
     match body.life {
@@ -282,7 +292,6 @@ impl<A: Actor> Body<A> {
             factory,
             suspended: None,
             suspended_span: HandleSpan::none(),
-            was_polled: false,
             cold: None,
             handling: None,
             life: Life::New,
@@ -321,7 +330,6 @@ impl<A: Actor> Body<A> {
     pub(crate) fn drop_suspended(&mut self) {
         catch_panic::drop(self.suspended.take());
         self.suspended_span = HandleSpan::none();
-        self.was_polled = false;
     }
 
     fn obey(&mut self, cell: &Cell<A>, signals: Signals) {
@@ -423,7 +431,8 @@ impl<A: Actor> Body<A> {
             return None;
         }
         if self.suspended.is_some() {
-            let polled = match mem::take(&mut self.was_polled) {
+            let handling = self.handling.as_mut();
+            let polled = match handling.is_some_and(|it| mem::take(&mut it.was_polled)) {
                 true => Ok(false),
                 false => self.poll_suspended(cell),
             };

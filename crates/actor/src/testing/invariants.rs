@@ -31,12 +31,13 @@ pub(super) const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
 pub(super) fn violation(core: &Core) -> Option<String> {
     let phase = core.state.phase();
     // Messages of a paused lane wait for its end.
-    let is_due = |lane: &MailboxLane| {
-        // Ordering: Relaxed: one thread runs a test system.
-        let is_paused = lane.is_raised(Barrier::Pause) || lane.is_unhandled.load(Ordering::Relaxed);
+    // Ordering: Relaxed: one thread runs a test system.
+    let unhandled_lanes = core.unhandled_lanes.load(Ordering::Relaxed);
+    let is_due = |(index, lane): (usize, &MailboxLane)| {
+        let is_paused = lane.is_raised(Barrier::Pause) || unhandled_lanes & 1 << index != 0;
         lane.depth() > 0 && !is_paused
     };
-    if phase == Phase::Idle && core.mailbox.lanes().any(is_due) {
+    if phase == Phase::Idle && core.mailbox.lanes().enumerate().any(is_due) {
         return Some("a wake-up was lost: it is idle and has messages".to_owned());
     }
     let executor = core.system.scheduler.executor();
