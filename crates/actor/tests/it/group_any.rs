@@ -178,8 +178,8 @@ fn a_handler_prefers_a_member_with_capacity_to_one_that_has_terminated() {
             Ok(()),
             "{number}"
         );
-        eventually("it is handled", || members[2].depth() == 0);
-        assert_eq!(notes.nonzero().len() as u64, number);
+        // The member may still seem full when its depth is 0: then the message waits in the outbox for a moment.
+        eventually("it is handled", || notes.nonzero().len() as u64 == number);
     }
     gate.open();
     finish(&system);
