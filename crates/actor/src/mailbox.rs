@@ -149,7 +149,10 @@ impl MailboxLane {
     ) -> Result<(), L> {
         let reserved = match self.lane.tag()[1] & (SAMPLING | SPECIAL) {
             0 => self.lane.reserve(),
-            SPECIAL if let Some(ring) = self.ring() => ring.reserve(),
+            SPECIAL => match self.ring() {
+                Some(ring) => ring.reserve(),
+                None => return Err(payload),
+            },
             _ => return Err(payload),
         };
         let Ok(permit) = reserved else {

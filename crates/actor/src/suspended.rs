@@ -13,7 +13,7 @@ use std::{
     ptr::NonNull,
 };
 
-/// Futures of at most so many bytes need no allocation.
+/// The largest future that needs no allocation, in bytes.
 const BLOCK_BYTES: usize = 512;
 /// Unused blocks that a thread keeps; none for the address sanitizer, which must see that they are free.
 const BLOCKS_MAX: usize = if cfg!(unpooled) { 0 } else { 8 };

@@ -47,7 +47,7 @@ pub fn coarse_resolution_ns() -> u64 {
     *RESOLUTION_NS.get_or_init(platform::coarse_resolution_ns)
 }
 
-/// A delay is measured by the coarse clock if it has at least so many of its ticks.
+/// The shortest delay that the coarse clock measures, in its ticks.
 const TICKS_PER_COARSE_DELAY: u64 = 256;
 
 /// The time on the clock when `delay` is over. A delay of 256 ticks of the coarse clock or more (on Linux 0.3 to 2.6 s)

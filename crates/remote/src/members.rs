@@ -311,10 +311,9 @@ impl Members {
 
     /// What is lost is sent again with the next heartbeat.
     fn send_to_itself(&self) {
-        let (is_joining, summary) = (true, self.summary);
         let body = Body::Heartbeat {
-            is_joining,
-            summary,
+            is_joining: true,
+            summary: self.summary,
         };
         self.node.send(&self.node.id, 0, OWN_ROUTE, &body);
         let nobody = self

@@ -25,7 +25,7 @@ pub(crate) type Asked = (u64, u64);
 type Outcome = Result<Bytes, Failure>;
 
 enum Entry {
-    /// Its handler works; who waits for the reply. The window bounds these entries.
+    /// Its handler has not replied. These also wait for the reply. The window bounds the entries.
     Pending(Vec<Asked>),
     Done(Outcome),
 }

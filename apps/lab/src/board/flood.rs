@@ -15,7 +15,7 @@ const PERIOD_TICKS: u64 = 150;
 /// Lines of a portion.
 const LINES: u32 = 4_000;
 
-/// The server waits for its disk after so many lines, for so long.
+/// The lines that the server writes at once, and the time that its disk takes for them.
 const BATCH: u32 = 100;
 const DISK: Duration = Duration::from_micros(2_500);
 

@@ -470,7 +470,7 @@ fn a_full_stream_is_named_and_nothing_is_lost() {
         context.update_stream(larger).await.expect("it is changed");
     });
     eventually("all are acknowledged", || gauge.lines() == 20);
-    // Lines on their way while the stream grew may be stored before those it refused.
+    // Some lines were under way when the stream grew. They may be stored before those that it had refused.
     let mut stored = inspector.texts();
     assert_eq!(stored[..10], lines[..10]);
     stored.sort();

@@ -36,7 +36,7 @@ use crate::{
 const NOTES_MAX: usize = 16;
 /// Steps in a report.
 const STEPS_SHOWN: usize = 20;
-/// All actors of a system are checked at once if there are at most so many, and less often if there are more.
+/// The most actors of a system for a check at each step. A system with more is checked less often.
 const ACTORS_PER_STEP: usize = 64;
 /// Waiting actors in a report.
 const ACTORS_SHOWN: usize = 30;
