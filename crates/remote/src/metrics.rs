@@ -224,7 +224,7 @@ type ReadDirectory = Box<dyn Fn() -> Option<(String, RemoteDirectoryCounters)> +
 pub(crate) struct Kept {
     /// Counts of references that have ended, by name.
     ended: Mutex<BTreeMap<String, RemoteCounters>>,
-    /// Counts of names that are not published any more.
+    /// Counts of names that were published, and of those that are again.
     pub(crate) unpublished: Mutex<BTreeMap<String, Arc<PortShared>>>,
     directories: Mutex<Vec<ReadDirectory>>,
 }

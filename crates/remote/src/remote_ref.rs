@@ -226,9 +226,9 @@ impl Node {
         }
         let id = inner.next_id();
         // The counters of a name go on.
-        let before = published.remove(name).map(|it| it.shared);
+        let before = published.get(name).map(|it| it.shared.clone());
         let shared = before
-            .or_else(|| inner.kept.unpublished.lock().remove(name))
+            .or_else(|| inner.kept.unpublished.lock().get(name).cloned())
             .unwrap_or_else(|| Arc::new(PortShared::new(name)));
         // Frames that come before the port has started wait in its mailbox.
         let deliver = {
