@@ -50,6 +50,8 @@ pub(crate) const ABANDON: Signals = Signals::bit(10);
 
 /// A caller waits for the actor's start.
 pub(crate) const START_WAITERS: Signals = Signals::bit(11);
+/// An inlet was added, is no longer empty, or its producer was dropped.
+pub(crate) const INLET: Signals = Signals::bit(12);
 
 #[repr(C)]
 pub(crate) struct Core {

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! 56 bytes; with the queue's mark a slot of 64. Nothing is allocated for a payload (message, and an
-//! ask's slot and deadline) of up to 48 bytes.
+//! ask's slot and deadline) of up to 48 bytes. An envelope whose payload has at most 16 bytes is short: in its lane it
+//! takes half of that, and where the sizes change, a long one is boxed.
 
 use std::{
     any::{Any, TypeId},
@@ -15,12 +16,16 @@ use std::{
 };
 
 use freeboard_flow::ShedReason;
+use freeboard_queue::Sizes;
 
 use crate::span::SenderSpan;
 
-/// The largest payload that is sent without an allocation, in bytes: message and reply port, and with the feature `spans`
-/// 8 bytes for the span of the sender.
+/// The largest payload that lies in its slot, in bytes: message and reply port, and with the feature `spans` 8 bytes for the
+/// span of the sender. One of more than 16 bytes allocates only where a mailbox changes from small messages to larger ones.
 pub const INLINE_BYTES: usize = 48;
+
+/// The largest payload of a short envelope, in bytes.
+const SHORT_BYTES: usize = 16;
 
 /// The coalescing key: the message's type and the key from its handler.
 pub(crate) type CoalesceKey = (TypeId, u64);
@@ -61,6 +66,8 @@ impl<M, P> Payload<M, P> {
 
 /// The functions for one payload type, which only this table knows.
 pub(crate) struct Route {
+    /// Of payloads of this type; see [`is_short`].
+    pub(crate) is_short: bool,
     /// # Safety
     /// `actor` and `context` point to the types the route was made for and are not borrowed
     /// otherwise; the payload is taken.
@@ -95,6 +102,8 @@ pub(crate) enum Handled {
     Unwanted(ShedReason),
 }
 
+// A short slot holds the first words only, so the route comes first.
+#[repr(C)]
 pub(crate) struct Envelope {
     route: &'static Route,
     payload: PayloadSlot,
@@ -102,6 +111,26 @@ pub(crate) struct Envelope {
 
 // SAFETY: every payload is a `Payload` of a `Send` message and a `Send` reply port.
 unsafe impl Send for Envelope {}
+
+/// Which envelopes take a short slot.
+pub(crate) struct BySize;
+
+// SAFETY: a short envelope is its route and two words of its payload; the rest is `MaybeUninit`.
+unsafe impl Sizes<Envelope> for BySize {
+    type Short = [u64; 1 + SHORT_BYTES / 8];
+
+    const HAS_SHORT: bool = true;
+
+    #[inline]
+    fn is_short(envelope: &Envelope) -> bool {
+        envelope.route.is_short
+    }
+}
+
+/// Whether an envelope with a payload of this type is short. That of a large payload holds a pointer.
+pub(crate) const fn is_short<L>() -> bool {
+    !fits_inline::<L>() || size_of::<L>() <= SHORT_BYTES
+}
 
 const fn fits_inline<L>() -> bool {
     size_of::<L>() <= INLINE_BYTES && align_of::<L>() <= align_of::<PayloadSlot>()
@@ -176,6 +205,35 @@ impl Envelope {
         unsafe { take(&raw mut envelope.payload) }
     }
 
+    /// # Safety
+    /// The envelope is there. It may lie in a short slot, so no reference to it is made.
+    #[inline(always)]
+    unsafe fn route_at(envelope: NonNull<Self>) -> &'static Route {
+        // SAFETY: the caller's promise.
+        unsafe { (&raw const (*envelope.as_ptr()).route).read() }
+    }
+
+    /// Moves an envelope out of its lane's slot.
+    ///
+    /// # Safety
+    /// The envelope is there, and is not used again.
+    pub(crate) unsafe fn read(envelope: NonNull<Self>) -> Self {
+        // SAFETY: the caller's promise; of a short envelope only its first bytes are there.
+        unsafe {
+            let route = Self::route_at(envelope);
+            let from = (&raw const (*envelope.as_ptr()).payload).cast::<u64>();
+            let mut payload = PayloadSlot::uninit();
+            let to = payload.as_mut_ptr().cast::<u64>();
+            let bytes = if route.is_short {
+                SHORT_BYTES
+            } else {
+                INLINE_BYTES
+            };
+            to.copy_from_nonoverlapping(from, bytes / 8);
+            Self { route, payload }
+        }
+    }
+
     /// Hands the message to its actor. The envelope may lie in its lane's slot: its payload is taken.
     ///
     /// # Safety
@@ -189,7 +247,7 @@ impl Envelope {
     ) -> Handled {
         // SAFETY: the caller's promise; nothing drops the content of a slot that the consumer has passed.
         unsafe {
-            let route = envelope.as_ref().route;
+            let route = Self::route_at(envelope);
             (route.handle)(&raw mut (*envelope.as_ptr()).payload, actor, context)
         }
     }
@@ -203,7 +261,7 @@ impl Envelope {
         #[cfg(feature = "spans")]
         // SAFETY: the caller's promise.
         return unsafe {
-            let route = envelope.as_ref().route;
+            let route = Self::route_at(envelope);
             (route.take_span)(&raw mut (*envelope.as_ptr()).payload)
         };
         #[cfg(not(feature = "spans"))]
@@ -226,8 +284,12 @@ impl Envelope {
     }
 
     /// A function that names the message type; it stays valid after the envelope is handled.
-    pub(crate) fn type_namer(&self) -> fn() -> &'static str {
-        self.route.message_type_name
+    ///
+    /// # Safety
+    /// The envelope is there.
+    pub(crate) unsafe fn type_namer(envelope: NonNull<Self>) -> fn() -> &'static str {
+        // SAFETY: the caller's promise.
+        unsafe { Self::route_at(envelope) }.message_type_name
     }
 
     /// The message, if it is an `M`.
@@ -263,4 +325,8 @@ impl std::fmt::Debug for Envelope {
 const _: () = assert!(
     size_of::<Envelope>() == 56,
     "with its mark a slot is one cache line"
+);
+const _: () = assert!(
+    size_of::<<BySize as Sizes<Envelope>>::Short>() == 24,
+    "with its mark a short slot is half a cache line"
 );

@@ -5,7 +5,7 @@
 //! Rarely used parts are allocated on first use.
 //!
 //! ```text
-//!   mark   63 ............ 2   1               0
+//!   mark   62 ............ 2   1               0
 //!          time of arrival     for histograms  PLAIN_MARK
 //! ```
 
@@ -79,7 +79,7 @@ impl Stamps {
         }
         let is_sampled = index % SAMPLE_EVERY == SAMPLE_EVERY - 1;
         let sampled = if is_sampled { SAMPLED } else { 0 };
-        // 2^62 ns are 146 years of uptime.
+        // 2^61 ns are 73 years of uptime.
         (self.now_ns(sampled) << 2) | sampled | PLAIN_MARK
     }
 

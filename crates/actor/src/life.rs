@@ -259,6 +259,7 @@ impl<A: Actor> Body<A> {
         // SAFETY: this thread runs the actor.
         unsafe { outbox::drop_sources(core) };
         self.shed_handling(core);
+        self.shed_inlets(core);
         for child in core.children() {
             if reason == ExitReason::Drained {
                 child.drain();
@@ -414,6 +415,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
             lane.publish();
         }
         (*cell.body()).shed_handling(core);
+        (*cell.body()).shed_inlets(core);
         (*cell.body()).drop_actor(cell);
         catch_panic::drop((*cell.body()).factory.take());
         outbox::abandon(core);

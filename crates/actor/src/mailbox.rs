@@ -10,10 +10,10 @@ use std::{cell::UnsafeCell, ptr::NonNull};
 use freeboard_flow::{Admission, AgeLaw, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
 use freeboard_meter::{Histogram, LaneSnapshot};
 use freeboard_platform::planted;
-use freeboard_queue::{Barrier, Lane, LockedLane, Popped, Refused, Ring};
+use freeboard_queue::{Barrier, Lane, LockedLane, Permit, Popped, Refused, Ring, Sizes};
 
 use crate::{
-    envelope::{CoalesceKey, Envelope},
+    envelope::{BySize, CoalesceKey, Envelope, is_short},
     gauges::{LaneGauges, Stamps, arrived_ns},
 };
 
@@ -64,7 +64,7 @@ const SPECIAL: u8 = 1 << 2;
 #[repr(C)]
 pub(crate) struct MailboxLane {
     /// If a special queue takes its place, only its tag is used.
-    lane: Lane<Envelope>,
+    lane: Lane<Envelope, BySize>,
     special: Option<Box<Special>>,
     pub(crate) gauges: LaneGauges,
 }
@@ -140,21 +140,36 @@ impl MailboxLane {
     /// The payload, if the lane is full, closed or has a policy to apply.
     ///
     /// # Safety
-    /// `write` initialises the envelope, unless it panics.
+    /// `write` makes an envelope of an `L`, unless it panics.
     #[inline(always)]
     pub(crate) unsafe fn fill<L>(
         &self,
         payload: L,
         write: impl FnOnce(*mut Envelope, L),
     ) -> Result<(), L> {
-        let reserved = match self.lane.tag()[1] & (SAMPLING | SPECIAL) {
-            0 => self.lane.reserve(),
-            SPECIAL => match self.ring() {
-                Some(ring) => ring.reserve(),
-                None => return Err(payload),
-            },
-            _ => return Err(payload),
-        };
+        // SAFETY: the caller's promise; the slot is short only if the payload is.
+        unsafe {
+            match self.lane.tag()[1] & (SAMPLING | SPECIAL) {
+                0 if is_short::<L>() => self.fill_at(self.lane.reserve_short(), payload, write),
+                0 => self.fill_at(self.lane.reserve(), payload, write),
+                SPECIAL => match self.ring() {
+                    Some(ring) => self.fill_at(ring.reserve(), payload, write),
+                    None => Err(payload),
+                },
+                _ => Err(payload),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`MailboxLane::fill`].
+    #[inline(always)]
+    unsafe fn fill_at<L, S: Sizes<Envelope>>(
+        &self,
+        reserved: Result<Permit<'_, Envelope, S>, Refused<()>>,
+        payload: L,
+        write: impl FnOnce(*mut Envelope, L),
+    ) -> Result<(), L> {
         let Ok(permit) = reserved else {
             return Err(payload);
         };

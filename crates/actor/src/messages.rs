@@ -57,6 +57,9 @@ impl<A: Actor> Body<A> {
             if is_called(cell, core::NOTICE) {
                 return Pause::Attention;
             }
+            if let Some(pause) = self.handle_inlets(cell, budget) {
+                return pause;
+            }
             let mailbox = &cell.core().mailbox;
             let pause = if is_all_paused(cell) {
                 Pause::Paused
@@ -68,7 +71,9 @@ impl<A: Actor> Body<A> {
             match pause {
                 // A notice that came meanwhile counts against this budget, too: see above.
                 Pause::Paused | Pause::Empty
-                    if self.has_more_notices() || is_called(cell, Signals::none()) =>
+                    if self.has_more_notices()
+                        || self.has_ready_inlet()
+                        || is_called(cell, Signals::none()) =>
                 {
                     Pause::Attention
                 }
@@ -184,7 +189,7 @@ impl<A: Actor> Body<A> {
 
     /// Records the message that is handled, and opens its span; a notice has no lane.
     #[inline]
-    fn begin_handling(
+    pub(crate) fn begin_handling(
         &mut self,
         core: &Core,
         label: &RunLabel,
@@ -219,7 +224,7 @@ impl<A: Actor> Body<A> {
             sampled_ns = is_sampled(mark).then_some(now_ns);
         }
         // SAFETY: the envelope lies in its slot.
-        let type_name = unsafe { envelope.as_ref() }.type_namer();
+        let type_name = unsafe { Envelope::type_namer(envelope) };
         // SAFETY: as above; only this thread accesses it.
         let sender = unsafe { Envelope::take_span(envelope) };
         let span = self.begin_handling(cell.core(), label, type_name, Some(index), &sender);
@@ -299,16 +304,17 @@ impl<A: Actor> Body<A> {
                 return;
             };
             let mut notice = ManuallyDrop::new(notice);
-            let type_name = notice.type_namer();
+            let notice = NonNull::from(&mut *notice);
             // SAFETY: this thread owns the notice.
-            let sender = unsafe { Envelope::take_span(NonNull::from(&mut *notice)) };
+            let type_name = unsafe { Envelope::type_namer(notice) };
+            // SAFETY: as above.
+            let sender = unsafe { Envelope::take_span(notice) };
             let label = budget.label();
             let span = self.begin_handling(cell.core(), label, type_name, None, &sender);
             {
                 let _entered = span.enter();
                 // SAFETY: as in `handle`. A notice has no asker, so its result is `Done`.
                 let _ = unsafe {
-                    let notice = NonNull::from(&mut *notice);
                     Envelope::handle(notice, cell.actor_pointer(), cell.context().cast())
                 };
             }
@@ -345,7 +351,7 @@ unsafe fn shed_if_old(
         return false;
     };
     // SAFETY: as above: it is moved out once.
-    core.shed(index, unsafe { envelope.read() }, reason);
+    core.shed(index, unsafe { Envelope::read(envelope) }, reason);
     true
 }
 
@@ -371,7 +377,7 @@ fn raise_high_water(core: &Core) {
 
 /// Whether something needs attention before the next message.
 #[inline]
-fn needs_attention<A: Actor>(cell: &Cell<A>) -> bool {
+pub(crate) fn needs_attention<A: Actor>(cell: &Cell<A>) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its outbox now.
     let has_outbox = unsafe { (*cell.core().outbox()).is_some() };
     has_outbox || is_called(cell, Signals::none())
@@ -405,9 +411,20 @@ fn is_all_paused<A: Actor>(cell: &Cell<A>) -> bool {
 /// # Safety
 /// The caller runs the actor, and nothing borrows its context now.
 #[inline]
-pub(crate) unsafe fn is_lane_ready<A: Actor>(cell: &Cell<A>, lane: usize) -> bool {
+unsafe fn is_lane_ready<A: Actor>(cell: &Cell<A>, lane: usize) -> bool {
     // SAFETY: the caller's promise.
     !is_paused(cell, lane) && unsafe { cell.core().mailbox.lane(lane).is_ready() }
+}
+
+/// Whether any lane has a message to handle now.
+///
+/// # Safety
+/// As [`is_lane_ready`].
+#[inline]
+pub(crate) unsafe fn has_ready_lane<A: Actor>(cell: &Cell<A>) -> bool {
+    let mut lanes = 0..cell.core().mailbox.lane_count();
+    // SAFETY: the caller's promise.
+    lanes.any(|lane| unsafe { is_lane_ready(cell, lane) })
 }
 
 /// Counts the handled messages of a lane, also if a later handler panics.

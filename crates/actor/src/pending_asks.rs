@@ -41,7 +41,7 @@ use crate::{
     core_ref::CoreRef,
     current::{self, DeadlineScope},
     deferred::Deferred,
-    envelope::{Envelope, Handled, PayloadSlot, Route, payload_at, take},
+    envelope::{Envelope, Handled, PayloadSlot, Route, is_short, payload_at, take},
     error::{AskError, TellError},
     receives::Receives,
     reply::{NO_DEADLINE_NS, NoAnswer, NoReply, NoReplyUntil, ReplyPort, has_passed},
@@ -262,6 +262,7 @@ where
     N: Message,
 {
     const ROUTE: &Route = &Route {
+        is_short: is_short::<Answer<R>>(),
         handle: Self::handle,
         // SAFETY: the route was made for this type; the caller lets us take the payload.
         into_message: |payload| Box::new(unsafe { take::<Answer<R>>(payload) }.result.ok()),

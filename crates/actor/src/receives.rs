@@ -19,7 +19,7 @@ use crate::{
     context::Context,
     current::{self, DeadlineScope},
     deferred::Deferred,
-    envelope::{Envelope, Handled, Payload, PayloadSlot, Route, payload_at, take},
+    envelope::{Envelope, Handled, Payload, PayloadSlot, Route, is_short, payload_at, take},
     reply::{NO_DEADLINE_NS, ReplyPort},
 };
 
@@ -177,6 +177,7 @@ where
     P: ReplyPort<A::Reply>,
 {
     pub(crate) const ROUTE: &Route = &Route {
+        is_short: is_short::<Payload<M, P>>(),
         handle: Self::handle,
         into_message: Self::into_message,
         discard: Self::discard,
@@ -252,6 +253,7 @@ type Action<A> = fn(&mut A, &mut Context<A>);
 
 impl<A: Actor> ActionRoute<A> {
     const ROUTE: &Route = &Route {
+        is_short: is_short::<Action<A>>(),
         handle: Self::handle,
         into_message: |_| Box::new(()),
         discard: |_| (),

@@ -2,6 +2,7 @@
 //! none.
 
 use std::{
+    any::Any,
     collections::{HashMap, HashSet, VecDeque},
     sync::{MutexGuard, PoisonError},
 };
@@ -64,6 +65,8 @@ pub(crate) struct Relations {
     pub(crate) start_error: Option<Box<str>>,
     #[cfg(feature = "futures")]
     pub(crate) streams: crate::attach::Streams,
+    /// New inlets, until the next run takes them over.
+    pub(crate) inlets: Vec<Box<dyn Any + Send>>,
     /// Becomes a notice when a graceful stop begins.
     pub(crate) on_drain: Option<Envelope>,
 }

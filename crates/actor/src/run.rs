@@ -33,7 +33,8 @@ use crate::{
     core_ref::CoreRef,
     current::{Polling, Running},
     envelope::Envelope,
-    messages::{Pause, is_lane_ready},
+    inlet::Inlet,
+    messages::{Pause, has_ready_lane},
     outbox::{self, Settled},
     span::HandleSpan,
     suspended::SuspendedFuture,
@@ -71,7 +72,7 @@ pub(crate) enum Last<A> {
 pub(crate) type AtEnd<A> = Box<dyn FnOnce(Last<A>, &Core) -> Result<(), String> + Send>;
 
 /// State that few actors need, outside the cell.
-pub(crate) struct ColdState<A> {
+pub(crate) struct ColdState<A: Actor> {
     pub(crate) restarts: Option<RestartHistory>,
     pub(crate) rounds: Option<WeightedRounds>,
     pub(crate) at_end: Option<AtEnd<A>>,
@@ -79,9 +80,12 @@ pub(crate) struct ColdState<A> {
     pub(crate) is_interrupted: bool,
     /// Taken from the relations together with one that was handled since.
     pub(crate) notices: VecDeque<Envelope>,
+    pub(crate) inlets: Vec<Box<dyn Inlet<A>>>,
+    /// The inlets have had theirs.
+    pub(crate) is_lanes_turn: bool,
 }
 
-impl<A> Default for ColdState<A> {
+impl<A: Actor> Default for ColdState<A> {
     fn default() -> Self {
         Self {
             restarts: None,
@@ -89,6 +93,8 @@ impl<A> Default for ColdState<A> {
             at_end: None,
             is_interrupted: false,
             notices: VecDeque::new(),
+            inlets: Vec::new(),
+            is_lanes_turn: false,
         }
     }
 }
@@ -176,6 +182,10 @@ pub(crate) unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>)
             Step::Rest(Rest::Idle) if run_context.wait(|| is_wanted(cell)) => {
                 signals = pending_signals(core);
             }
+            // SAFETY: as above.
+            Step::Rest(Rest::Idle) if !unsafe { (*cell.body()).sleep_inlets() } => {
+                signals = pending_signals(core);
+            }
             // After `rest` the cell may be freed at once: nothing accesses it any more.
             Step::Rest(rest) => match core.state.rest(rest) {
                 Ok(()) => break (After::Done, None),
@@ -216,10 +226,9 @@ fn pending_signals(core: &Core) -> Signals {
 /// Whether the actor that this thread runs has a message to handle, or a signal other than that of a message.
 #[inline]
 fn is_wanted<A: Actor>(cell: &Cell<A>) -> bool {
-    let core = cell.core();
-    // SAFETY: this thread runs the actor, and nothing borrows its context now.
-    let is_ready = |lane| unsafe { is_lane_ready(cell, lane) };
-    (0..core.mailbox.lane_count()).any(is_ready) || core.state.has_signals()
+    // SAFETY: this thread runs the actor, and nothing borrows its context or its body now.
+    let has_message = unsafe { has_ready_lane(cell) || (*cell.body()).has_ready_inlet() };
+    has_message || cell.core().state.has_signals()
 }
 
 /// # Safety
@@ -281,6 +290,7 @@ unsafe fn step<A: Actor>(
             body.stop(core, ExitReason::Drained);
             Step::Continue
         }
+        Pause::Paused if !body.sleep_inlets() => Step::Continue,
         Pause::Paused => Step::Rest(Rest::Suspended),
         Pause::Empty => Step::Rest(Rest::Idle),
     }
@@ -359,7 +369,11 @@ impl<A: Actor> Body<A> {
         }
         if signals.contains(core::DRAIN) {
             self.is_draining = true;
+            self.close_inlets();
             core.announce_drain();
+        }
+        if signals.contains(core::INLET) {
+            self.adopt_inlets(core);
         }
         if signals.contains(core::NOTICE) {
             self.has_notices = true;
@@ -412,6 +426,7 @@ impl<A: Actor> Body<A> {
             Some(StopRequest::Drained) => {
                 cell.core().mailbox.close();
                 self.is_draining = true;
+                self.close_inlets();
             }
             // `adopt_failure` executes it, once the handler has returned.
             Some(StopRequest::Fail) | None => {}

@@ -21,6 +21,7 @@ const METHODS_OF_REFERENCES: &[&str] = &[
     "is_alive",
     "join",
     "name",
+    "producer",
     "recipient",
     "send",
     "send_lane",

@@ -1,16 +1,61 @@
 //! The consumer's side of a [`Lane`]: it takes values, frees the blocks behind them and publishes its head. `lane`
 //! explains why this is sound.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use crate::{
-    Lane, Popped,
-    block::{self, Block, Cursor, EMPTY, HOLE, Slot},
+    Lane, Popped, Sizes,
+    block::Block,
     lane::{Consumer, SHUT},
+    memory,
+    slot::{self, BOXED, Cursor, EMPTY, HOLE, Place},
     sync::Ordering,
 };
 
-impl<T> Lane<T> {
+/// The box of the value that was popped last, in place: it is freed with the next consumer call. Bit 0 says whether the
+/// lane is narrow: each actor has one, so both are in one word.
+pub(crate) struct PoppedBox<T>(*mut T);
+
+const NARROW: usize = 1;
+
+impl<T> PoppedBox<T> {
+    pub(crate) fn new(is_narrow: bool) -> Self {
+        Self(ptr::null_mut::<T>().map_addr(|_| usize::from(is_narrow)))
+    }
+
+    #[inline(always)]
+    fn is_narrow(&self) -> bool {
+        self.0.addr() & NARROW != 0
+    }
+
+    /// Keeps a box until the next call of [`PoppedBox::free`].
+    fn keep(&mut self, value: NonNull<T>) {
+        let narrow = self.0.addr() & NARROW;
+        self.0 = value.as_ptr().map_addr(|address| address | narrow);
+    }
+
+    /// # Safety
+    /// The value was moved out of the box.
+    #[inline(always)]
+    pub(crate) unsafe fn free(&mut self) {
+        if self.0.addr() & !NARROW != 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.free_kept() };
+        }
+    }
+
+    /// # Safety
+    /// As [`PoppedBox::free`]; there is one.
+    #[cold]
+    unsafe fn free_kept(&mut self) {
+        let value = self.0.map_addr(|address| address & !NARROW);
+        *self = Self::new(self.is_narrow());
+        // SAFETY: the caller's promise; `keep` had it from a slot, which owned it.
+        unsafe { memory::free(NonNull::new_unchecked(value)) };
+    }
+}
+
+impl<T, S: Sizes<T>> Lane<T, S> {
     /// Takes the value at the head.
     ///
     /// # Safety
@@ -18,8 +63,18 @@ impl<T> Lane<T> {
     /// the previous one. The actor cell's state word guarantees both.
     #[inline]
     pub unsafe fn pop(&self) -> Popped<T> {
-        // SAFETY: the caller is the only consumer, and the value is moved out at once.
-        unsafe { self.pop_in_place().read() }
+        self.consumer.with_mut(|consumer| {
+            // SAFETY: the caller is the only consumer.
+            match unsafe { self.step(&mut *consumer) } {
+                Popped::Value(place, mark) => {
+                    // SAFETY: as above; it is a published value, and moved out of its slot once.
+                    let value = unsafe { place.read(mark) };
+                    Popped::Value(value, mark & !BOXED)
+                }
+                Popped::Empty => Popped::Empty,
+                Popped::Pending => Popped::Pending,
+            }
+        })
     }
 
     /// Whether [`Lane::pop`] would return a value.
@@ -39,34 +94,56 @@ impl<T> Lane<T> {
     /// with SeqCst, it sees each reservation whose producer did not see that read.
     ///
     /// # Safety
-    /// As [`Lane::pop`]; and the caller moves the value out, once.
+    /// As [`Lane::pop`]; and the caller moves the value out, once. Of a short value it uses only the bytes of `S::Short`.
     #[inline]
     pub unsafe fn pop_in_place(&self) -> Popped<NonNull<T>> {
         self.consumer.with_mut(|consumer| {
             // SAFETY: the caller is the only consumer.
             let consumer = unsafe { &mut *consumer };
             // SAFETY: as above.
-            let Some((slot, mark)) = (unsafe { self.slot_at_head(consumer) }) else {
-                return if self.end() == consumer.head {
-                    Popped::Empty
-                } else {
-                    Popped::Pending
-                };
-            };
-            // SAFETY: a slot of the consumer's block, which is not freed before the next consumer call.
-            let slot = unsafe { slot.as_ref() };
-            // Ordering: Relaxed: the block's memory reaches its next lane through the pool, whose lock (or the same
-            // thread) orders this store before the next use.
-            slot.mark.store(EMPTY, Ordering::Relaxed);
-            consumer.head += 1;
-            if consumer.is_narrow {
-                // Ordering: Release, as in `publish`.
-                self.published.head.store(consumer.head, Ordering::Release);
+            match unsafe { self.step(consumer) } {
+                Popped::Value(place, mark) if S::HAS_SHORT && mark & BOXED != 0 => {
+                    // SAFETY: as below; the mark says that the value is boxed.
+                    let value = unsafe { place.boxed() };
+                    consumer.popped_box.keep(value);
+                    Popped::Value(value, mark & !BOXED)
+                }
+                Popped::Value(place, mark) => {
+                    // SAFETY: a slot of the consumer's block, which is not freed before the next consumer call.
+                    let value = unsafe { place.value() };
+                    // SAFETY: a slot's value is not null.
+                    Popped::Value(unsafe { NonNull::new_unchecked(value) }, mark)
+                }
+                Popped::Empty => Popped::Empty,
+                Popped::Pending => Popped::Pending,
             }
-            let value = slot.value.with_mut(|cell| cell.cast::<T>());
-            // SAFETY: a slot's value is not null.
-            Popped::Value(unsafe { NonNull::new_unchecked(value) }, mark)
         })
+    }
+
+    /// Steps over the value at the head, which stays in its slot.
+    ///
+    /// # Safety
+    /// As [`Lane::pop_in_place`].
+    #[inline(always)]
+    unsafe fn step(&self, consumer: &mut Consumer<T, S>) -> Popped<Place<T, S>> {
+        // SAFETY: the caller's promise.
+        let Some((place, mark)) = (unsafe { self.slot_at_head(consumer) }) else {
+            return if self.end() == consumer.head {
+                Popped::Empty
+            } else {
+                Popped::Pending
+            };
+        };
+        // Ordering: Relaxed: the block's memory reaches its next lane through the pool, whose lock (or the same
+        // thread) orders this store before the next use.
+        // SAFETY: a slot of the consumer's block, which is not freed before the next consumer call.
+        unsafe { place.mark() }.store(EMPTY, Ordering::Relaxed);
+        consumer.head += 1;
+        if consumer.popped_box.is_narrow() {
+            // Ordering: Release, as in `publish`.
+            self.published.head.store(consumer.head, Ordering::Release);
+        }
+        Popped::Value(place, mark)
     }
 
     /// The exact number of queued values. [`Lane::depth`] counts from the published head.
@@ -84,7 +161,11 @@ impl<T> Lane<T> {
     /// # Safety
     /// As [`Lane::pop`].
     #[inline]
-    unsafe fn slot_at_head(&self, consumer: &mut Consumer<T>) -> Option<(NonNull<Slot<T>>, u64)> {
+    unsafe fn slot_at_head(&self, consumer: &mut Consumer<T, S>) -> Option<(Place<T, S>, u64)> {
+        if S::HAS_SHORT {
+            // SAFETY: the value that was popped before this call has been moved out.
+            unsafe { consumer.popped_box.free() };
+        }
         loop {
             // SAFETY: only the consumer frees blocks, and it never frees its own.
             let Some(block) = (unsafe { consumer.block.as_ref() }) else {
@@ -111,21 +192,19 @@ impl<T> Lane<T> {
                 continue;
             }
             // SAFETY: in bounds of the consumer's block.
-            let slot = unsafe { NonNull::new_unchecked(Block::slot(consumer.block, offset)) };
+            let place = unsafe { Block::slot(consumer.block, offset) };
             // SAFETY: as above. Ordering: Acquire pairs with the Release in `Permit::fill`.
-            let mark = unsafe { slot.as_ref() }.mark.load(Ordering::Acquire);
+            let mark = unsafe { place.mark() }.load(Ordering::Acquire);
             // SAFETY: in bounds of the consumer's block.
             prefetch(unsafe { slot_ahead(consumer.block, offset) });
             match mark {
                 EMPTY => return None,
                 HOLE => {
-                    // SAFETY: as above. Ordering: Relaxed, as in `pop_in_place`.
-                    unsafe { slot.as_ref() }
-                        .mark
-                        .store(EMPTY, Ordering::Relaxed);
+                    // SAFETY: as above. Ordering: Relaxed, as in `step`.
+                    unsafe { place.mark() }.store(EMPTY, Ordering::Relaxed);
                     consumer.head += 1;
                 }
-                _ => return Some((slot, mark)),
+                _ => return Some((place, mark)),
             }
         }
     }
@@ -134,7 +213,7 @@ impl<T> Lane<T> {
     ///
     /// # Safety
     /// As [`Lane::pop`].
-    unsafe fn reclaim(&self, consumer: &mut Consumer<T>) {
+    unsafe fn reclaim(&self, consumer: &mut Consumer<T, S>) {
         while consumer.oldest != consumer.block {
             // SAFETY: only the consumer frees blocks, and it has not freed those from `oldest` on.
             let oldest = unsafe { &*consumer.oldest };
@@ -163,15 +242,20 @@ impl<T> Lane<T> {
     #[inline]
     pub unsafe fn publish(&self) -> u64 {
         self.consumer.with_mut(|consumer| {
-            // SAFETY: the caller is the only consumer.
-            unsafe { self.publish_head(&mut *consumer) }
+            // SAFETY: the caller is the only consumer, and has moved out what it has popped.
+            unsafe {
+                if S::HAS_SHORT {
+                    (*consumer).popped_box.free();
+                }
+                self.publish_head(&mut *consumer)
+            }
         })
     }
 
     /// # Safety
     /// As [`Lane::pop`].
     #[inline]
-    unsafe fn publish_head(&self, consumer: &mut Consumer<T>) -> u64 {
+    unsafe fn publish_head(&self, consumer: &mut Consumer<T, S>) -> u64 {
         let end = self.end();
         if end == consumer.head {
             return self.store_head(consumer.head, end);
@@ -183,7 +267,7 @@ impl<T> Lane<T> {
     /// # Safety
     /// As [`Lane::pop`].
     #[inline(never)]
-    unsafe fn publish_past_holes(&self, consumer: &mut Consumer<T>) -> u64 {
+    unsafe fn publish_past_holes(&self, consumer: &mut Consumer<T, S>) -> u64 {
         // SAFETY: the caller's promise.
         let _ = unsafe { self.slot_at_head(consumer) };
         self.store_head(consumer.head, self.end())
@@ -219,7 +303,7 @@ impl<T> Lane<T> {
                 let _ = self.slot_at_head(consumer);
                 let block = NonNull::new(consumer.block)?;
                 let offset = consumer.head - block.as_ref().start;
-                let taken = block::take_first(BlockCursor { block, offset }, matches);
+                let taken = slot::take_first(BlockCursor { block, offset }, matches);
                 self.publish_head(consumer);
                 taken
             }
@@ -228,23 +312,23 @@ impl<T> Lane<T> {
 }
 
 /// A position in the list of blocks.
-struct BlockCursor<T> {
-    block: NonNull<Block<T>>,
+struct BlockCursor<T, S> {
+    block: NonNull<Block<T, S>>,
     offset: u64,
 }
 
-impl<T> Clone for BlockCursor<T> {
+impl<T, S> Clone for BlockCursor<T, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for BlockCursor<T> {}
+impl<T, S> Copy for BlockCursor<T, S> {}
 
-impl<T> Cursor<T> for BlockCursor<T> {
+impl<T, S: Sizes<T>> Cursor<T, S> for BlockCursor<T, S> {
     /// # Safety
     /// As [`Cursor::next`].
-    unsafe fn next(&mut self) -> Option<NonNull<Slot<T>>> {
+    unsafe fn next(&mut self) -> Option<Place<T, S>> {
         // SAFETY: only the consumer frees the blocks from its own on.
         let block = unsafe { self.block.as_ref() };
         if self.offset == block.length {
@@ -253,13 +337,13 @@ impl<T> Cursor<T> for BlockCursor<T> {
             self.offset = 0;
         }
         // SAFETY: in bounds: a block has at least one slot.
-        let slot = unsafe { NonNull::new_unchecked(Block::slot(self.block.as_ptr(), self.offset)) };
+        let place = unsafe { Block::slot(self.block.as_ptr(), self.offset) };
         self.offset += 1;
-        Some(slot)
+        Some(place)
     }
 }
 
-/// Distance from the head to the slot whose cache line is prefetched.
+/// Distance from the head to the slot whose cache line is prefetched, in slots of 64 bytes.
 const PREFETCH_AHEAD: u64 = 6;
 
 /// Prefetches a cache line for reading. Prefetching the producers' next slots for writing made a fan-in of two threads
@@ -276,27 +360,29 @@ fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// The slot [`PREFETCH_AHEAD`] slots on, in this block or the next one.
+/// The slot [`PREFETCH_AHEAD`] cache lines on, in this block or the next one.
 ///
 /// # Safety
 /// `block` is the consumer's block, and `offset` in bounds.
 #[inline(always)]
-unsafe fn slot_ahead<T>(block: *mut Block<T>, offset: u64) -> *const Slot<T> {
+unsafe fn slot_ahead<T, S: Sizes<T>>(block: *mut Block<T, S>, offset: u64) -> *const u8 {
     // SAFETY: the caller's promise; the next block is not freed before the consumer's.
-    unsafe {
+    let place = unsafe {
         let length = (*block).header.length;
-        let ahead = offset + PREFETCH_AHEAD;
+        let ahead = offset + (PREFETCH_AHEAD << u8::from(!(*block).header.is_long));
         if ahead < length {
-            return Block::slot(block, ahead);
+            Block::slot(block, ahead)
+        } else {
+            // Ordering: Acquire: the next block's header must be visible.
+            let next = (*block).header.next.load(Ordering::Acquire);
+            match NonNull::new(next) {
+                Some(next) => Block::slot(
+                    next.as_ptr(),
+                    (ahead - length).min(next.as_ref().length - 1),
+                ),
+                None => Block::slot(block, length - 1),
+            }
         }
-        // Ordering: Acquire: the next block's header must be visible.
-        let next = (*block).header.next.load(Ordering::Acquire);
-        match NonNull::new(next) {
-            Some(next) => Block::slot(
-                next.as_ptr(),
-                (ahead - length).min(next.as_ref().length - 1),
-            ),
-            None => Block::slot(block, length - 1),
-        }
-    }
+    };
+    place.address().cast()
 }

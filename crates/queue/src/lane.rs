@@ -45,12 +45,14 @@
 
 use std::{
     fmt,
+    mem::{ManuallyDrop, MaybeUninit},
     ptr::{self, NonNull},
 };
 
 use crate::{
-    Barrier, PLAIN_MARK, Permit, Popped, Refused, barrier,
-    block::{Block, Slot},
+    Barrier, PLAIN_MARK, Permit, Popped, Refused, Sizes, Whole, barrier,
+    block::Block,
+    consumer::PoppedBox,
     sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, UnsafeCell},
 };
 
@@ -75,9 +77,9 @@ const FOR_WAITERS: u8 = SHUT | Barrier::Pause.bit();
 
 /// Written by producers.
 #[repr(C)]
-pub(crate) struct Producers<T> {
+pub(crate) struct Producers<T, S> {
     pub(crate) tail: AtomicU64,
-    pub(crate) hint: AtomicPtr<Block<T>>,
+    pub(crate) hint: AtomicPtr<Block<T, S>>,
     /// Indices that were reserved and never filled.
     pub(crate) holes: AtomicU64,
 }
@@ -85,11 +87,11 @@ pub(crate) struct Producers<T> {
 /// Written by the consumer once per batch, read by producers. It shares a cache line with [`Producers`], so that a push
 /// transfers one line and not two.
 #[repr(C)]
-pub(crate) struct Published<T> {
+pub(crate) struct Published<T, S> {
     pub(crate) head: AtomicU64,
     pub(crate) bound: u64,
     pub(crate) closed_at: AtomicU64,
-    pub(crate) block_head: AtomicPtr<Block<T>>,
+    pub(crate) block_head: AtomicPtr<Block<T, S>>,
     /// [`SHUT`] and the raised barriers.
     pub(crate) gate: AtomicU8,
     /// See [`Lane::tag`].
@@ -99,13 +101,13 @@ pub(crate) struct Published<T> {
 }
 
 /// Touched by the consumer only. A pop reads nothing of the producers' line, which each push takes to another core.
-pub(crate) struct Consumer<T> {
+pub(crate) struct Consumer<T, S> {
     pub(crate) head: u64,
-    pub(crate) block: *mut Block<T>,
+    pub(crate) block: *mut Block<T, S>,
     /// First block that is not freed; `oldest..block` wait for their `retire_at`.
-    pub(crate) oldest: *mut Block<T>,
-    /// Whether the bound is at most [`NARROW_BOUND_MAX`].
-    pub(crate) is_narrow: bool,
+    pub(crate) oldest: *mut Block<T, S>,
+    /// Of the value that was popped last. It also says whether the bound is at most [`NARROW_BOUND_MAX`].
+    pub(crate) popped_box: PoppedBox<T>,
 }
 
 /// A bounded queue of linked blocks with many producers and one consumer.
@@ -113,28 +115,25 @@ pub(crate) struct Consumer<T> {
 /// 96 bytes: one cache line that producers share, then the consumer's part. The type is not aligned to a cache line,
 /// which would enlarge its owner too. An owner that needs the speed puts it at the start of a cache line.
 #[repr(C)]
-pub struct Lane<T> {
-    pub(crate) producers: Producers<T>,
-    pub(crate) published: Published<T>,
-    pub(crate) consumer: UnsafeCell<Consumer<T>>,
+pub struct Lane<T, S: Sizes<T> = Whole> {
+    pub(crate) producers: Producers<T, S>,
+    pub(crate) published: Published<T, S>,
+    pub(crate) consumer: UnsafeCell<Consumer<T, S>>,
 }
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), target_pointer_width = "64"))]
 const _: () = assert!(
-    std::mem::offset_of!(Lane<u8>, consumer) == 64,
+    std::mem::offset_of!(Lane<u8>, consumer) == 64 && size_of::<Lane<u8>>() == 96,
     "the producers' part fills one cache line"
 );
 
 // SAFETY: values move from producer to consumer through slots whose mark is stored with Release and loaded with
 // Acquire. Only the unsafe methods touch the consumer's part, under their contract.
-unsafe impl<T: Send> Send for Lane<T> {}
+unsafe impl<T: Send, S: Sizes<T>> Send for Lane<T, S> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Lane<T> {}
+unsafe impl<T: Send, S: Sizes<T>> Sync for Lane<T, S> {}
 
 impl<T> Lane<T> {
-    /// The largest bound.
-    pub const BOUND_MAX: u64 = 1 << 48;
-
     /// An empty lane that holds at most `bound` values. Allocates nothing before the first push.
     ///
     /// # Panics
@@ -142,8 +141,13 @@ impl<T> Lane<T> {
     pub fn new(bound: u64) -> Self {
         Self::with_tag(bound, [0; TAG_BYTES])
     }
+}
 
-    /// As [`Lane::new`], with a tag.
+impl<T, S: Sizes<T>> Lane<T, S> {
+    /// The largest bound.
+    pub const BOUND_MAX: u64 = 1 << 48;
+
+    /// As [`Lane::new`], with a tag, and with short slots if `S` has any.
     ///
     /// # Panics
     /// As [`Lane::new`].
@@ -172,7 +176,7 @@ impl<T> Lane<T> {
                 head: 0,
                 block: ptr::null_mut(),
                 oldest: ptr::null_mut(),
-                is_narrow: bound <= NARROW_BOUND_MAX,
+                popped_box: PoppedBox::new(bound <= NARROW_BOUND_MAX),
             }),
         }
     }
@@ -192,7 +196,8 @@ impl<T> Lane<T> {
         self.push_with(value, |_| PLAIN_MARK)
     }
 
-    /// Appends a value with the mark that `mark` computes from its index, and returns the index. The reservation is a
+    /// Appends a value with the mark that `mark` computes from its index, and returns the index. A mark is at least 1 and
+    /// at most 2^63 - 2; [`Permit::fill`] panics with another one. The reservation is a
     /// SeqCst read-modify-write: a later SeqCst load of the caller sees everything that the consumer wrote before it
     /// found the lane [`Popped::Empty`].
     ///
@@ -223,11 +228,25 @@ impl<T> Lane<T> {
         value: T,
         mark: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Refused<T>> {
-        match self.reserve_unless(stops) {
+        let is_long = !S::is_short(&value);
+        match self.reserve_unless(stops, is_long) {
             Ok(permit) => {
                 let index = permit.index();
-                // SAFETY: `write` initialises the value.
-                unsafe { permit.fill(mark(index), |slot| slot.write(value)) };
+                let mark = mark(index);
+                if S::HAS_SHORT && !is_long {
+                    let value = ManuallyDrop::new(value);
+                    let from = (&raw const value).cast::<S::Short>();
+                    // SAFETY: the first bytes of a short value are all of it, and it is moved.
+                    unsafe {
+                        permit.fill(mark, |slot| {
+                            slot.cast::<MaybeUninit<S::Short>>()
+                                .copy_from_nonoverlapping(from.cast(), 1);
+                        });
+                    }
+                } else {
+                    // SAFETY: `write` initialises the value.
+                    unsafe { permit.fill(mark, |slot| slot.write(value)) };
+                }
                 Ok(index)
             }
             Err(refused) => Err(refused.with(value)),
@@ -240,12 +259,21 @@ impl<T> Lane<T> {
     /// # Errors
     /// As [`Lane::push_with`], without a value.
     #[inline]
-    pub fn reserve(&self) -> Result<Permit<'_, T>, Refused<()>> {
-        self.reserve_unless(FOR_NEWCOMERS)
+    pub fn reserve(&self) -> Result<Permit<'_, T, S>, Refused<()>> {
+        self.reserve_unless(FOR_NEWCOMERS, true)
+    }
+
+    /// As [`Lane::reserve`], for a short value.
+    ///
+    /// # Errors
+    /// As [`Lane::reserve`].
+    #[inline]
+    pub fn reserve_short(&self) -> Result<Permit<'_, T, S>, Refused<()>> {
+        self.reserve_unless(FOR_NEWCOMERS, false)
     }
 
     #[inline(always)]
-    fn reserve_unless(&self, stops: u8) -> Result<Permit<'_, T>, Refused<()>> {
+    fn reserve_unless(&self, stops: u8, is_long: bool) -> Result<Permit<'_, T, S>, Refused<()>> {
         // Ordering: Relaxed, the gate is a hint; the code below keeps the bound.
         let gate = self.published.gate.load(Ordering::Relaxed) & stops;
         if gate != 0
@@ -265,7 +293,7 @@ impl<T> Lane<T> {
         if index.wrapping_sub(head) >= self.published.bound {
             return Err(self.leave_hole(index));
         }
-        Ok(self.find(index))
+        Ok(self.find(index, is_long))
     }
 
     /// `None` if the gate was shut at the bound and there is capacity again.
@@ -284,13 +312,13 @@ impl<T> Lane<T> {
     fn leave_hole(&self, index: u64) -> Refused<()> {
         // Ordering: Relaxed, a hint.
         self.published.gate.fetch_or(SHUT, Ordering::Relaxed);
-        drop(self.find(index));
+        drop(self.find(index, false));
         Refused::Full(())
     }
 
     /// The permit for the reserved `index`.
     #[inline]
-    fn find(&self, index: u64) -> Permit<'_, T> {
+    fn find(&self, index: u64, is_long: bool) -> Permit<'_, T, S> {
         // Ordering: SeqCst, rule 1: read after the reservation.
         let hint = self.producers.hint.load(Ordering::SeqCst);
         if let Some(block) = NonNull::new(hint) {
@@ -299,29 +327,44 @@ impl<T> Lane<T> {
             let offset = unsafe { index.wrapping_sub(block.as_ref().start) };
             // SAFETY: as above.
             if offset < unsafe { block.as_ref().length } {
-                // SAFETY: in bounds.
-                return self.permit(index, unsafe { Block::slot(hint, offset) }, false);
+                // SAFETY: in bounds, and as above.
+                return unsafe { self.permit(block, offset, is_long, false) };
             }
         }
-        self.find_slowly(index)
+        self.find_slowly(index, is_long)
     }
 
+    /// # Safety
+    /// Rule 1 or 2 keeps the block; `offset` is in bounds.
     #[inline(always)]
-    fn permit(&self, index: u64, slot: *const Slot<T>, is_laggard: bool) -> Permit<'_, T> {
+    unsafe fn permit(
+        &self,
+        block: NonNull<Block<T, S>>,
+        offset: u64,
+        is_long: bool,
+        is_laggard: bool,
+    ) -> Permit<'_, T, S> {
+        // SAFETY: the caller's promise.
+        let header = unsafe { block.as_ref() };
+        if S::HAS_SHORT && is_long {
+            header.note_long();
+        }
         Permit {
-            slot,
-            index,
+            // SAFETY: as above.
+            place: unsafe { Block::slot(block.as_ptr(), offset) },
+            is_boxed: S::HAS_SHORT && is_long && !header.is_long,
+            index: header.start + offset,
             holes: &self.producers.holes,
             walkers: is_laggard.then_some(&self.published.walkers),
         }
     }
 
     #[cold]
-    fn find_slowly(&self, index: u64) -> Permit<'_, T> {
+    fn find_slowly(&self, index: u64, is_long: bool) -> Permit<'_, T, S> {
         // Ordering: SeqCst, rule 1.
         let mut block = self.producers.hint.load(Ordering::SeqCst);
         if block.is_null() {
-            block = self.first_block();
+            block = self.first_block(is_long);
         }
         // SAFETY: rule 1 (or 3, for the first block).
         let is_laggard = unsafe { &*block }.start > index;
@@ -331,19 +374,17 @@ impl<T> Lane<T> {
             block = self.published.block_head.load(Ordering::SeqCst);
         }
         loop {
-            // SAFETY: rule 1 or 2 keeps this block alive until we publish.
-            let (start, length) = unsafe { ((&*block).start, (&*block).length) };
+            // SAFETY: rule 1 or 2 keeps this block alive until we publish; it is not null.
+            let found = unsafe { NonNull::new_unchecked(block) };
+            // SAFETY: as above.
+            let (start, length) = unsafe { (found.as_ref().start, found.as_ref().length) };
             debug_assert!(start <= index, "a producer never starts past its own index");
             if index - start < length {
-                // SAFETY: in bounds.
-                return self.permit(
-                    index,
-                    unsafe { Block::slot(block, index - start) },
-                    is_laggard,
-                );
+                // SAFETY: as above, and in bounds.
+                return unsafe { self.permit(found, index - start, is_long, is_laggard) };
             }
             // SAFETY: as above.
-            let next = unsafe { Self::next_or_allocate(block) };
+            let next = unsafe { Self::next_or_allocate(block, is_long) };
             if !is_laggard {
                 self.advance_hint(block, next);
             }
@@ -352,11 +393,11 @@ impl<T> Lane<T> {
     }
 
     /// The block that the hint names, after installing the first block and setting the hint if need be (rule 3).
-    fn first_block(&self) -> *mut Block<T> {
+    fn first_block(&self, is_long: bool) -> *mut Block<T, S> {
         // Ordering: SeqCst/Acquire: the block's header must be visible.
         let mut block = self.published.block_head.load(Ordering::SeqCst);
         if block.is_null() {
-            let fresh = Block::allocate(0);
+            let fresh = Block::allocate(0, !S::HAS_SHORT || is_long);
             match self.published.block_head.compare_exchange(
                 ptr::null_mut(),
                 fresh.as_ptr(),
@@ -386,7 +427,7 @@ impl<T> Lane<T> {
 
     /// # Safety
     /// `block` is kept alive by rule 1 or 2.
-    unsafe fn next_or_allocate(block: *mut Block<T>) -> *mut Block<T> {
+    unsafe fn next_or_allocate(block: *mut Block<T, S>, is_long: bool) -> *mut Block<T, S> {
         // SAFETY: the caller's promise.
         let block = unsafe { &*block };
         // Ordering: Acquire pairs with the exchange below: the next block's header is visible.
@@ -394,7 +435,8 @@ impl<T> Lane<T> {
         if !next.is_null() {
             return next;
         }
-        let fresh = Block::allocate(block.start + block.length);
+        let is_long = !S::HAS_SHORT || is_long || block.has_long();
+        let fresh = Block::allocate(block.start + block.length, is_long);
         // Ordering: AcqRel, publish our header or see the winner's.
         match block.next.compare_exchange(
             ptr::null_mut(),
@@ -412,7 +454,7 @@ impl<T> Lane<T> {
     }
 
     /// Moves the hint from `block` to `next`, unless another producer has. The producer that moves it sets `retire_at`.
-    fn advance_hint(&self, block: *mut Block<T>, next: *mut Block<T>) {
+    fn advance_hint(&self, block: *mut Block<T, S>, next: *mut Block<T, S>) {
         // Ordering: SeqCst, rule 1: the tail below is read after the hint has left.
         let moved =
             self.producers
@@ -514,12 +556,13 @@ impl<T> Lane<T> {
     }
 }
 
-impl<T> Drop for Lane<T> {
+impl<T, S: Sizes<T>> Drop for Lane<T, S> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: no producer and no other consumer exists.
         while let Popped::Value(value, _) = unsafe { self.pop() } {
             drop(value);
         }
+        // The last pop has freed the box of the one before.
         let mut block = self.consumer.with(|consumer| {
             // SAFETY: as above.
             unsafe { (*consumer).oldest }
@@ -539,7 +582,7 @@ impl<T> Drop for Lane<T> {
     }
 }
 
-impl<T> fmt::Debug for Lane<T> {
+impl<T, S: Sizes<T>> fmt::Debug for Lane<T, S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Lane")

@@ -2,6 +2,7 @@
 //!
 //! - [`Lane`]: linked blocks under a hard bound; many producers, one consumer. The default.
 //! - [`Ring`]: the same contract over a fixed array, for actors with a thread of their own.
+//! - [`spsc`]: a ring for one producer, with values of their own size.
 //! - [`LockedLane`]: a mutex and a deque, for drop-oldest and coalesce, which let a producer remove queued values, and for
 //!   lanes that hand out the newest value. A queue with a single consumer can offer neither.
 //! - [`Barrier`]: makes a queue refuse senders although it has capacity.
@@ -31,6 +32,8 @@ pub mod oneshot;
 mod permit;
 mod poll_slot;
 mod ring;
+mod slot;
+pub mod spsc;
 mod sync;
 
 use std::{fmt, ptr::NonNull};
@@ -43,6 +46,7 @@ pub use locked::LockedLane;
 pub use permit::Permit;
 pub use poll_slot::PollSlot;
 pub use ring::Ring;
+pub use slot::{Sizes, Whole};
 
 /// The mark of a value that carries no further word.
 pub const PLAIN_MARK: u64 = 1;
@@ -71,7 +75,7 @@ impl<T> Popped<NonNull<T>> {
     /// Moves the value out of its slot.
     ///
     /// # Safety
-    /// The value was popped in place just now, and is moved out once.
+    /// The value was popped in place just now, from a queue without short values, and is moved out once.
     #[inline(always)]
     pub unsafe fn read(self) -> Popped<T> {
         match self {

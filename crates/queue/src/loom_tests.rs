@@ -3,6 +3,7 @@
 //! that are polled when they are woken.
 
 mod any_queue;
+mod spsc;
 
 use std::{
     ptr::NonNull,

@@ -33,6 +33,9 @@ const CELL_ALIGN_BYTES: usize = 64;
 /// Alignment of blocks, in bytes: a cache line.
 pub(crate) const BLOCK_ALIGN_BYTES: usize = 64;
 
+/// Kinds of blocks: first and later ones, with long and with short slots.
+const BLOCK_KINDS: usize = 4;
+
 /// The purpose and size of a piece of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
@@ -41,14 +44,10 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// A lane's regular block of `bytes`.
-    pub(crate) const fn block(bytes: usize) -> Self {
-        Self { index: 0, bytes }
-    }
-
-    /// A lane's first block of `bytes`.
-    pub(crate) const fn first_block(bytes: usize) -> Self {
-        Self { index: 1, bytes }
+    /// A lane's block of `bytes`. Blocks with slots of different sizes have their marks at different places.
+    pub(crate) const fn block(bytes: usize, is_first: bool, is_long: bool) -> Self {
+        let index = is_first as usize + 2 * is_long as usize;
+        Self { index, bytes }
     }
 
     /// A cell for a `T`; `None` if it does not fit into the pool.
@@ -59,7 +58,7 @@ impl Kind {
         }
         let steps = bytes.div_ceil(CELL_ALIGN_BYTES);
         Some(Self {
-            index: 1 + steps,
+            index: BLOCK_KINDS - 1 + steps,
             bytes: steps * CELL_ALIGN_BYTES,
         })
     }
@@ -103,7 +102,9 @@ pub(crate) unsafe fn put(piece: NonNull<u8>, kind: Kind) {
 /// Memory for one `T`, from the pool if it fits. Aborts if the system has no memory left.
 #[inline]
 pub fn allocate<T>() -> NonNull<T> {
-    const { assert!(size_of::<T>() > 0, "there is something to allocate") };
+    if size_of::<T>() == 0 {
+        return NonNull::dangling();
+    }
     match const { Kind::cell::<T>() }.and_then(take) {
         Some(piece) => piece.cast(),
         None => {
@@ -121,6 +122,9 @@ pub fn allocate<T>() -> NonNull<T> {
 /// The memory came from [`allocate`] with the same `T`, and is no longer used.
 #[inline]
 pub unsafe fn free<T>(memory: NonNull<T>) {
+    if size_of::<T>() == 0 {
+        return;
+    }
     match const { Kind::cell::<T>() } {
         // SAFETY: it was taken with this kind; the caller's promise.
         Some(kind) => unsafe { put(memory.cast(), kind) },

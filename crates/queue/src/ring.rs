@@ -57,13 +57,13 @@
 //! Vyukov's bounded MPMC queue (a word per slot says whether it is filled), rtrb (fields grouped by writer, the other
 //! side's index read only when the cached one is spent).
 
-use std::{fmt, mem::MaybeUninit, ops::Deref, ptr::NonNull};
+use std::{fmt, ops::Deref, ptr::NonNull};
 
 #[cfg(not(loom))]
 use crate::lane;
 use crate::{
-    Barrier, PLAIN_MARK, Permit, Popped, Refused, barrier,
-    block::{self, Cursor, EMPTY, HOLE, Slot},
+    Barrier, PLAIN_MARK, Permit, Popped, Refused, Whole, barrier,
+    slot::{self, Cursor, EMPTY, HOLE, Place, Slot},
     sync::{AtomicU64, Ordering, UnsafeCell, spin_loop},
 };
 
@@ -101,7 +101,7 @@ struct CacheLine<T>(T);
 
 /// Keeps the fields of one side apart from the other's. Two lines, because adjacent lines are fetched in pairs.
 #[repr(align(128))]
-struct CacheLinePair<T>(T);
+pub(crate) struct CacheLinePair<T>(pub(crate) T);
 
 impl<T> Deref for CacheLinePair<T> {
     type Target = T;
@@ -157,12 +157,7 @@ impl<T> Ring<T> {
         // Rule 5: one more slot for the value that the consumer has popped in place.
         let spare = u64::from(bound <= NARROW_BOUND_MAX);
         let slots = (bound + spare).next_power_of_two();
-        let slot = |_| {
-            CacheLine(Slot {
-                mark: AtomicU64::new(EMPTY),
-                value: UnsafeCell::new(MaybeUninit::uninit()),
-            })
-        };
+        let slot = |_| CacheLine(Slot::empty());
         Self {
             slots: (0..slots).map(slot).collect(),
             bound,
@@ -276,7 +271,8 @@ impl<T> Ring<T> {
             );
             if reserved.is_ok() {
                 return Ok(Permit {
-                    slot: self.slot(index),
+                    place: Place::long(self.slot(index)),
+                    is_boxed: false,
                     index,
                     holes: &self.producers.holes,
                     walkers: None,
@@ -499,7 +495,7 @@ impl<T> Ring<T> {
                 end: self.end(),
             };
             // SAFETY: as above.
-            let taken = unsafe { block::take_first(cursor, matches) };
+            let taken = unsafe { slot::take_first(cursor, matches) };
             self.publish_head(head);
             taken
         })
@@ -521,13 +517,16 @@ impl<T> Clone for RingCursor<'_, T> {
 
 impl<T> Copy for RingCursor<'_, T> {}
 
-impl<T> Cursor<T> for RingCursor<'_, T> {
+impl<T> Cursor<T, Whole> for RingCursor<'_, T> {
     /// # Safety
     /// As [`Cursor::next`].
-    unsafe fn next(&mut self) -> Option<NonNull<Slot<T>>> {
-        let slot = (self.index < self.end).then(|| NonNull::from(self.ring.slot(self.index)))?;
+    unsafe fn next(&mut self) -> Option<Place<T, Whole>> {
+        if self.index >= self.end {
+            return None;
+        }
+        let place = Place::long(self.ring.slot(self.index));
         self.index += 1;
-        Some(slot)
+        Some(place)
     }
 }
 

@@ -26,8 +26,10 @@ pub(crate) use loom::{
     cell::UnsafeCell,
     hint::spin_loop,
     sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard,
+        atomic::{
+            AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+        },
     },
 };
 
@@ -35,8 +37,10 @@ pub(crate) use loom::{
 pub(crate) use std::{
     hint::spin_loop,
     sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard,
+        atomic::{
+            AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+        },
     },
 };
 

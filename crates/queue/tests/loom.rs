@@ -1,7 +1,9 @@
 //! The lane and the ring under loom: every interleaving of small cases, with blocks of two slots.
 #![cfg(loom)]
 
-use freeboard_queue::{Barrier, Lane, PLAIN_MARK, Popped, Refused, Ring};
+use std::{mem::MaybeUninit, ops::Deref};
+
+use freeboard_queue::{Barrier, Lane, PLAIN_MARK, Popped, Refused, Ring, Sizes};
 use loom::{sync::Arc, thread};
 
 /// All interleavings of two preemptions, or of as many as LOOM_MAX_PREEMPTIONS says.
@@ -85,6 +87,98 @@ fn a_laggard_finds_its_block() {
         laggard.join().unwrap();
         values.sort_unstable();
         assert_eq!(values, [1, 2, 3, 4, 5]);
+    });
+}
+
+/// An odd one is long: its number is repeated in bytes that a short one does not have.
+#[repr(C)]
+struct Item {
+    number: Box<u32>,
+    tail: MaybeUninit<u64>,
+}
+
+struct Mixed;
+
+// SAFETY: the bytes behind a short one's number are `MaybeUninit`.
+unsafe impl Sizes<Item> for Mixed {
+    type Short = [u64; 1];
+
+    const HAS_SHORT: bool = true;
+
+    fn is_short(item: &Item) -> bool {
+        item.number.is_multiple_of(2)
+    }
+}
+
+impl Item {
+    fn new(number: u32) -> Self {
+        let tail = match number % 2 {
+            1 => MaybeUninit::new(number.into()),
+            _ => MaybeUninit::uninit(),
+        };
+        let number = Box::new(number);
+        Self { number, tail }
+    }
+}
+
+impl Deref for Item {
+    type Target = u32;
+
+    fn deref(&self) -> &u32 {
+        if *self.number % 2 == 1 {
+            // SAFETY: the tail of a long one is there.
+            let tail = unsafe { self.tail.assume_init() };
+            assert_eq!(tail, (*self.number).into());
+        }
+        &self.number
+    }
+}
+
+/// Two producers have short and long values, so blocks of both sizes follow each other.
+#[test]
+fn short_and_long_values_arrive_whole() {
+    check(|| {
+        let lane = Arc::new(Lane::<Item, Mixed>::with_tag(16, [0; 3]));
+        let other = {
+            let lane = lane.clone();
+            thread::spawn(move || {
+                for number in [11, 12] {
+                    assert!(lane.push(Item::new(number)).is_ok());
+                }
+            })
+        };
+        for number in [20, 22, 25] {
+            assert!(lane.push(Item::new(number)).is_ok());
+        }
+        let values = drain!(lane, 5);
+        other.join().unwrap();
+        let of = |tens: u32| {
+            let own = values.iter().copied().filter(move |it| it / 10 == tens);
+            own.collect::<Vec<_>>()
+        };
+        assert_eq!((of(1), of(2)), (vec![11, 12], vec![20, 22, 25]));
+    });
+}
+
+/// The consumer moves values between slots of both sizes while a producer goes on.
+#[test]
+fn values_move_between_slots_of_both_sizes() {
+    check(|| {
+        let lane = Arc::new(Lane::<Item, Mixed>::with_tag(16, [0; 3]));
+        // A short block, two long ones of which the second has no long value, and a short one.
+        for number in [2, 4, 5, 6, 8, 10, 12] {
+            assert!(lane.push(Item::new(number)).is_ok());
+        }
+        let other = {
+            let lane = lane.clone();
+            thread::spawn(move || assert!(lane.push(Item::new(14)).is_ok()))
+        };
+        // SAFETY: this thread is the only consumer.
+        let taken = unsafe { lane.take_first(|item| **item == 12) };
+        assert_eq!(taken.as_deref(), Some(&12));
+        let values = drain!(lane, 7);
+        other.join().unwrap();
+        assert_eq!(values, [2, 4, 5, 6, 8, 10, 14]);
     });
 }
 

@@ -46,6 +46,7 @@ mod panics;
 mod pausing;
 mod pending_asks;
 mod pinned;
+mod producer;
 mod send_all;
 #[cfg(feature = "tower")]
 mod service;

@@ -65,6 +65,8 @@ mod shed_by_age;
 #[cfg(feature = "sim")]
 #[path = "../../examples/simulated_bank.rs"]
 mod simulated_bank;
+#[path = "../../examples/single_producer.rs"]
+mod single_producer;
 #[path = "../../examples/stash.rs"]
 mod stash;
 #[path = "../../examples/state_machine.rs"]

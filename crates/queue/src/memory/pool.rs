@@ -16,10 +16,10 @@ use std::{
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::{BLOCK_ALIGN_BYTES, CELL_ALIGN_BYTES, CELL_BYTES_MAX, Kind};
+use super::{BLOCK_ALIGN_BYTES, BLOCK_KINDS, CELL_ALIGN_BYTES, CELL_BYTES_MAX, Kind};
 
-/// Number of kinds: blocks, first blocks, and cells by size.
-const KINDS: usize = 2 + CELL_BYTES_MAX / CELL_ALIGN_BYTES;
+/// Number of kinds: blocks, and cells by size.
+const KINDS: usize = BLOCK_KINDS + CELL_BYTES_MAX / CELL_ALIGN_BYTES;
 
 /// The most pieces of a kind that one thread keeps.
 const MAGAZINE_MAX: usize = 64;

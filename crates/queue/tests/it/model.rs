@@ -9,7 +9,7 @@ use std::{
 use freeboard_queue::{Lane, PLAIN_MARK, Popped, Refused, Ring};
 use proptest::prelude::*;
 
-use crate::common::{SlotQueue, for_lane_and_ring};
+use crate::common::{Item, MixedLane, Queue, SlotQueue, for_lane_and_ring};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -134,17 +134,46 @@ fn mark(index: u64) -> u64 {
     index + 7
 }
 
+trait Value {
+    fn new(number: u64) -> Self;
+    fn number(&self) -> u64;
+}
+
+impl Value for Box<u64> {
+    fn new(number: u64) -> Self {
+        Self::new(number)
+    }
+
+    fn number(&self) -> u64 {
+        **self
+    }
+}
+
+impl Value for Item {
+    /// Runs of short values follow runs of both.
+    fn new(number: u64) -> Self {
+        Self::sized(
+            number,
+            (number / 100).is_multiple_of(2) && number.is_multiple_of(3),
+        )
+    }
+
+    fn number(&self) -> u64 {
+        self.number()
+    }
+}
+
 /// One thread does the steps; the queue answers like a deque with a bound.
-fn follow<Q: SlotQueue<Box<u64>>>(steps: Vec<Step>, bound: u64) -> Result<(), TestCaseError> {
+fn follow<Q: SlotQueue<V>, V: Value>(steps: Vec<Step>, bound: u64) -> Result<(), TestCaseError> {
     let queue = Q::new(bound);
     let mut model = Model::new(bound, Q::LEAVES_HOLES);
     for (number, step) in steps.into_iter().enumerate() {
         let number = number as u64;
         match step {
             Step::Push => {
-                let pushed = queue.push_with(Box::new(number), mark);
+                let pushed = queue.push_with(V::new(number), mark);
                 if let Err(Refused::Full(value) | Refused::Closed(value)) = &pushed {
-                    prop_assert_eq!(**value, number);
+                    prop_assert_eq!(value.number(), number);
                 }
                 let pushed = pushed.map_err(|refused| match refused {
                     Refused::Full(_) => Refused::Full(()),
@@ -157,23 +186,24 @@ fn follow<Q: SlotQueue<Box<u64>>>(steps: Vec<Step>, bound: u64) -> Result<(), Te
                 prop_assert_eq!(index, model.push(None));
             }
             Step::Pop => {
-                let expected = match model.pop() {
-                    Some((value, mark)) => Popped::Value(Box::new(value), mark),
-                    None => Popped::Empty,
+                let popped = match queue.pop() {
+                    Popped::Value(value, mark) => Some((value.number(), mark)),
+                    Popped::Empty => None,
+                    Popped::Pending => return Err(TestCaseError::fail("pending")),
                 };
-                prop_assert_eq!(queue.pop(), expected);
+                prop_assert_eq!(popped, model.pop());
             }
             Step::PopInPlace => {
                 let expected = model.pop();
                 let mut pushed = false;
                 // A push must not reuse the slot of the value that is still in it.
                 let popped = queue.pop_in_place(|_| {
-                    pushed = queue.push_with(Box::new(number), mark).is_ok();
+                    pushed = queue.push_with(V::new(number), mark).is_ok();
                 });
                 if expected.is_some() {
                     prop_assert_eq!(pushed, model.push(Some(number)).is_ok());
                 }
-                prop_assert_eq!(popped.map(|(value, mark)| (*value, mark)), expected);
+                prop_assert_eq!(popped.map(|(value, mark)| (value.number(), mark)), expected);
             }
             Step::Publish => {
                 model.publish();
@@ -181,8 +211,8 @@ fn follow<Q: SlotQueue<Box<u64>>>(steps: Vec<Step>, bound: u64) -> Result<(), Te
             }
             Step::TakeFirst(modulus) => {
                 let wanted = |value: &u64| *value % (u64::from(modulus) + 1) == 1;
-                let taken = queue.take_first(|value| wanted(value));
-                prop_assert_eq!(taken.map(|value| *value), model.take_first(wanted));
+                let taken = queue.take_first(|value| wanted(&value.number()));
+                prop_assert_eq!(taken.map(|value| value.number()), model.take_first(wanted));
             }
             Step::Close => {
                 prop_assert_eq!(queue.close(), !model.is_closed);
@@ -203,12 +233,82 @@ fn follow<Q: SlotQueue<Box<u64>>>(steps: Vec<Step>, bound: u64) -> Result<(), Te
 proptest! {
     #[test]
     fn a_lane_follows_a_deque(steps in steps(), bound in prop_oneof![1_u64..40, 250_u64..260]) {
-        follow::<Lane<Box<u64>>>(steps, bound)?;
+        follow::<Lane<_>, Box<u64>>(steps, bound)?;
+    }
+
+    #[test]
+    fn a_lane_of_short_and_long_values_follows_a_deque(
+        steps in steps(),
+        bound in prop_oneof![1_u64..40, 250_u64..260],
+    ) {
+        follow::<MixedLane, Item>(steps, bound)?;
     }
 
     #[test]
     fn a_ring_follows_a_deque(steps in steps(), bound in prop_oneof![1_u64..40, 250_u64..260]) {
-        follow::<Ring<Box<u64>>>(steps, bound)?;
+        follow::<Ring<_>, Box<u64>>(steps, bound)?;
+    }
+}
+
+fn mixed_lane() -> MixedLane {
+    MixedLane::with_tag(1_000, [0; 3])
+}
+
+/// The first blocks are long, and the later ones short: a value from a long slot is boxed when it moves to a short one.
+#[test]
+fn values_move_from_long_slots_to_short_ones() {
+    let lane = mixed_lane();
+    for number in 0..100 {
+        lane.push(Item::sized(number, number == 0)).unwrap();
+    }
+    let taken = Queue::take_first(&lane, |item| item.number() == 99);
+    assert_eq!(taken.map(|item| item.number()), Some(99));
+    for number in 0..99 {
+        assert!(matches!(Queue::pop(&lane), Popped::Value(item, _) if item.number() == number));
+    }
+    assert!(matches!(Queue::pop(&lane), Popped::Empty));
+}
+
+/// A writer of a long value that panics in a lane of short slots leaves a hole there.
+#[test]
+fn a_writer_of_a_boxed_value_that_panics_leaves_a_hole() {
+    let lane = mixed_lane();
+    // SAFETY: the writer initialises a short value, and writes no further bytes.
+    let fill = |number| unsafe {
+        let short = Item::sized(number, false);
+        let permit = lane.reserve_short().unwrap();
+        permit.fill(PLAIN_MARK, |slot| short.write_short(slot));
+    };
+    fill(1);
+    let writing = catch_unwind(AssertUnwindSafe(|| {
+        let permit = lane.reserve().unwrap();
+        // SAFETY: the writer panics.
+        unsafe { permit.fill(PLAIN_MARK, |_| panic!("the writer's")) };
+    }));
+    assert!(writing.is_err());
+    fill(2);
+    assert_eq!(lane.accepted(), 2);
+    for number in [1, 2] {
+        assert!(matches!(Queue::pop(&lane), Popped::Value(item, _) if item.number() == number));
+    }
+}
+
+/// A predicate of `take_first` may change a value that stays in the lane.
+#[test]
+fn a_predicate_changes_values_of_both_sizes() {
+    let lane = mixed_lane();
+    for number in 0..10 {
+        lane.push(Item::sized(number, number % 4 == 3)).unwrap();
+    }
+    let mut seen = 0;
+    let none = Queue::take_first(&lane, |item| {
+        seen += 1;
+        item.looks.set(item.looks.get() + 1);
+        false
+    });
+    assert!(none.is_none() && seen == 10);
+    for _ in 0..10 {
+        assert!(matches!(Queue::pop(&lane), Popped::Value(item, _) if item.looks.get() == 1));
     }
 }
 
@@ -222,7 +322,7 @@ fn kept_cases<Q: SlotQueue<Box<u64>>>() {
         ([pushes(140), vec![TakeFirst(1)]].concat(), 2),
     ];
     for (steps, bound) in cases {
-        follow::<Q>(steps, bound).unwrap();
+        follow::<Q, Box<u64>>(steps, bound).unwrap();
     }
 }
 

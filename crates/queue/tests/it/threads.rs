@@ -5,7 +5,7 @@ use std::{sync::Arc, thread};
 
 use freeboard_queue::{Lane, Popped, Refused, Ring};
 
-use crate::common::{Queue, SlotQueue};
+use crate::common::{Item, MixedLane, Queue, SlotQueue};
 
 type Wide = [u64; 7];
 
@@ -160,4 +160,51 @@ fn a_lane_dropped_half_full_leaves_clean_blocks() {
         assert_eq!(Queue::pop(&fresh), Popped::Value(wide(7), 1));
         assert_eq!(Queue::pop(&fresh), Popped::Empty);
     }
+}
+
+/// Short and long values of several senders arrive once, whole and in each sender's order, while the blocks change their
+/// size: runs of short values follow runs of both.
+#[test]
+fn a_lane_keeps_short_and_long_values() {
+    const SENDERS: u64 = 3;
+    const EACH: u64 = 60_000;
+    let lane = Arc::new(<MixedLane as Queue<Item>>::new(1 << 40));
+    let senders: Vec<_> = (0..SENDERS)
+        .map(|sender| {
+            let lane = lane.clone();
+            thread::spawn(move || {
+                for number in 0..EACH {
+                    let is_long = (number / 500).is_multiple_of(2) && number.is_multiple_of(3);
+                    let value = Item::sized(sender << 32 | number, is_long);
+                    lane.push(value).unwrap();
+                }
+            })
+        })
+        .collect();
+    let mut next = [0; SENDERS as usize];
+    let mut taken = 0;
+    while taken < SENDERS * EACH {
+        let popped = if taken % 2 == 0 {
+            SlotQueue::pop_in_place(&*lane, |_| ()).map(|(item, _)| item)
+        } else if let Popped::Value(item, _) = Queue::pop(&*lane) {
+            Some(item)
+        } else {
+            None
+        };
+        let Some(item) = popped else {
+            thread::yield_now();
+            continue;
+        };
+        let (sender, number) = ((item.number() >> 32) as usize, item.number() & 0xffff_ffff);
+        assert_eq!(number, next[sender], "lost, doubled or out of order");
+        next[sender] += 1;
+        taken += 1;
+        if taken % 100 == 0 {
+            Queue::publish(&*lane);
+        }
+    }
+    for sender in senders {
+        sender.join().unwrap();
+    }
+    assert!(matches!(Queue::pop(&*lane), Popped::Empty));
 }

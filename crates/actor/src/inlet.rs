@@ -1,0 +1,339 @@
+//! The actor's side of a [`Producer`]: rings of messages of one type each, beside the mailbox.
+//!
+//! ```text
+//!   Producer ──> ring ──> Inlet ──> handler            no envelope, no lane
+//!          └─ signal INLET, if the actor sleeps
+//! ```
+//!
+//! The thread that runs the actor owns the inlets. It handles them after the notices and before the lanes. An inlet hands over
+//! after [`TURN_MESSAGES`] messages if a lane or another inlet has some; when inlets used up a run, the next one begins with
+//! the lanes.
+//!
+//! Before the actor rests, each inlet goes to sleep. One that is not empty cannot, and the actor goes on. So a push finds the
+//! inlet asleep and signals, or the actor finds the message: the ring has the proof.
+//!
+//! **Nothing accepted is lost.** A graceful stop closes the rings and handles what they accepted. A stop sheds it: the producer
+//! counts it, and each message becomes a dead letter. A restart keeps the rings, as it keeps the mailbox.
+
+use std::{
+    any::{Any, type_name},
+    marker::PhantomData,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::Arc,
+};
+
+use freeboard_flow::ShedReason;
+use freeboard_meter::OwnedCounter;
+use freeboard_queue::spsc;
+use freeboard_sched::Budget;
+
+use crate::{
+    actor::{Actor, Message},
+    catch_panic,
+    cell::Cell,
+    core::{self, Core},
+    messages::{Pause, has_ready_lane, needs_attention},
+    receives::{self, Receives},
+    reply::NoReply,
+    run::Body,
+    span::SenderSpan,
+};
+
+/// The most messages of an inlet in a row while a lane or another inlet has some. Half of a budget, so that the lanes get the
+/// other half.
+const TURN_MESSAGES: u32 = 32;
+
+/// What became of the messages that the ring has accepted.
+#[derive(Default)]
+pub(crate) struct InletCounts {
+    pub(crate) handled: OwnedCounter,
+    pub(crate) shed: OwnedCounter,
+}
+
+/// Why an inlet hands over.
+pub(crate) enum Turn {
+    /// It is empty, or it is another's turn.
+    Over,
+    Pause(Pause),
+}
+
+/// A ring of some message type.
+pub(crate) trait Inlet<A: Actor>: Send {
+    fn message_type(&self) -> fn() -> &'static str;
+    fn is_ready(&mut self) -> bool;
+    /// Hands messages to the actor. `has_others`: there are further inlets.
+    ///
+    /// # Safety
+    /// The caller runs the actor, and nothing borrows it or its context.
+    unsafe fn handle(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>, has_others: bool) -> Turn;
+    /// Whether it is empty, and the next message signals.
+    fn sleep(&mut self) -> bool;
+    fn close(&mut self);
+    fn shed(&mut self, core: &Core);
+    /// Whether nothing more comes.
+    fn is_over(&mut self) -> bool;
+}
+
+struct Ring<A, M> {
+    messages: spsc::Consumer<M>,
+    counts: Arc<InletCounts>,
+    actor: PhantomData<fn(A)>,
+}
+
+/// Counts what was handled, and the message whose handler panics.
+struct Batch<'a, M> {
+    core: &'a Core,
+    messages: &'a mut spsc::Consumer<M>,
+    counts: &'a InletCounts,
+    handled: u64,
+    is_handling: bool,
+}
+
+impl<M> Drop for Batch<'_, M> {
+    fn drop(&mut self) {
+        // Before the counts: whoever sees them finds the capacity free.
+        self.messages.publish();
+        if self.is_handling {
+            self.counts.shed.bump(1);
+            let reason = ShedReason::HandlerPanicked;
+            catch_panic::call(|| self.core.note_dead_letter(type_name::<M>(), reason));
+        }
+        self.counts.handled.bump(self.handled);
+        // A shutdown sees that the actor is at work.
+        self.core.progress.bump(self.handled);
+    }
+}
+
+impl<A: Receives<M>, M: Message> Inlet<A> for Ring<A, M> {
+    fn message_type(&self) -> fn() -> &'static str {
+        type_name::<M>
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.messages.is_ready()
+    }
+
+    /// # Safety
+    /// As [`Inlet::handle`].
+    unsafe fn handle(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>, has_others: bool) -> Turn {
+        let mut batch = Batch {
+            core: cell.core(),
+            messages: &mut self.messages,
+            counts: &self.counts,
+            handled: 0,
+            is_handling: false,
+        };
+        let mut in_row = 0;
+        while let Some(msg) = batch.messages.pop() {
+            batch.is_handling = true;
+            #[cfg(feature = "testing")]
+            crate::testing::before_handler::<M>();
+            // SAFETY: the caller's promise; both borrows end with the call.
+            unsafe {
+                let actor = &mut *cell.actor_pointer().cast::<A>();
+                actor.receive(msg, &mut *cell.context(), NoReply);
+            }
+            batch.is_handling = false;
+            batch.handled += 1;
+            let has_budget = budget.spend();
+            if needs_attention(cell) {
+                return Turn::Pause(Pause::Attention);
+            }
+            if !has_budget {
+                return Turn::Pause(Pause::BudgetSpent);
+            }
+            in_row += 1;
+            if in_row == TURN_MESSAGES {
+                in_row = 0;
+                // SAFETY: the caller's promise.
+                if has_others || unsafe { has_ready_lane(cell) } {
+                    return Turn::Over;
+                }
+            }
+        }
+        Turn::Over
+    }
+
+    fn sleep(&mut self) -> bool {
+        self.messages.sleep()
+    }
+
+    fn close(&mut self) {
+        self.messages.close();
+    }
+
+    fn shed(&mut self, core: &Core) {
+        while let Some(msg) = self.messages.pop() {
+            self.messages.publish();
+            core.bury(
+                receives::envelope::<A, M, _>(msg, NoReply),
+                ShedReason::Stopped,
+            );
+            self.counts.shed.bump(1);
+        }
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.messages.is_finished() && !self.messages.is_ready()
+    }
+}
+
+impl<A, M> Drop for Ring<A, M> {
+    /// Of an actor that never ran again, or was about to terminate when it was added.
+    fn drop(&mut self) {
+        self.messages.close();
+        while let Some(msg) = self.messages.pop() {
+            self.counts.shed.bump(1);
+            catch_panic::drop(msg);
+        }
+    }
+}
+
+/// A new inlet for [`Core::add_inlet`], without its type: the relations do not know the type of their actor.
+pub(crate) fn boxed<A: Receives<M>, M: Message>(
+    messages: spsc::Consumer<M>,
+    counts: Arc<InletCounts>,
+) -> Box<dyn Any + Send> {
+    let actor = PhantomData;
+    let inlet: Box<dyn Inlet<A>> = Box::new(Ring {
+        messages,
+        counts,
+        actor,
+    });
+    Box::new(inlet)
+}
+
+impl Core {
+    /// Adds an inlet from [`boxed`] for this actor's type. One for a terminated actor is dropped, and with it closed.
+    pub(crate) fn add_inlet(&self, inlet: Box<dyn Any + Send>) {
+        let mut relations = self.lock_relations();
+        if self.end_reason().is_some() {
+            drop(relations);
+            return drop(inlet);
+        }
+        relations.get_or_insert_default().inlets.push(inlet);
+        drop(relations);
+        self.signal(core::INLET);
+    }
+}
+
+impl<A: Actor> Body<A> {
+    fn inlets(&mut self) -> &mut [Box<dyn Inlet<A>>] {
+        match self.cold.as_deref_mut() {
+            Some(cold) => &mut cold.inlets,
+            None => &mut [],
+        }
+    }
+
+    /// Takes new inlets over. After a signal, which an old inlet may have sent as well.
+    #[cold]
+    pub(crate) fn adopt_inlets(&mut self, core: &Core) {
+        let new = core
+            .lock_relations()
+            .as_mut()
+            .map(|relations| mem::take(&mut relations.inlets));
+        for inlet in new.into_iter().flatten() {
+            let Ok(mut inlet) = inlet.downcast::<Box<dyn Inlet<A>>>() else {
+                unreachable!("an inlet is added to an actor of its type");
+            };
+            if self.is_draining || self.is_stopping() {
+                inlet.close();
+            }
+            if self.is_stopping() {
+                inlet.shed(core);
+            } else {
+                self.cold().inlets.push(*inlet);
+            }
+        }
+        if let Some(cold) = self.cold.as_deref_mut() {
+            cold.inlets.retain_mut(|inlet| !inlet.is_over());
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_ready_inlet(&mut self) -> bool {
+        self.inlets().iter_mut().any(|inlet| inlet.is_ready())
+    }
+
+    /// Handles each inlet's turn. A pause ends the handling of messages.
+    pub(crate) fn handle_inlets(
+        &mut self,
+        cell: &Cell<A>,
+        budget: &mut Budget<'_>,
+    ) -> Option<Pause> {
+        let cold = self
+            .cold
+            .as_deref_mut()
+            .filter(|it| !it.inlets.is_empty())?;
+        if mem::take(&mut cold.is_lanes_turn) {
+            return None;
+        }
+        // Nothing adds inlets meanwhile: that takes a signal.
+        let mut inlets = mem::take(&mut cold.inlets);
+        // The first one may have used up the budget.
+        inlets.rotate_left(1);
+        let has_others = inlets.len() > 1;
+        let handled = catch_unwind(AssertUnwindSafe(|| {
+            for inlet in &mut inlets {
+                if !inlet.is_ready() {
+                    continue;
+                }
+                let (message_type, none) = (inlet.message_type(), SenderSpan::none());
+                let span =
+                    self.begin_handling(cell.core(), budget.label(), message_type, None, &none);
+                let turn = {
+                    let _entered = span.enter();
+                    // SAFETY: this thread runs the actor, and no future is suspended while messages are handled.
+                    unsafe { inlet.handle(cell, budget, has_others) }
+                };
+                if let Turn::Pause(pause) = turn {
+                    // SAFETY: as above.
+                    if unsafe { (*cell.context()).suspended.is_some() } {
+                        self.suspended_span = span;
+                    }
+                    return Some(pause);
+                }
+            }
+            None
+        }));
+        let cold = self.cold();
+        cold.inlets = inlets;
+        match handled {
+            Ok(pause) => {
+                // Whatever ends this run: the next one begins with the lanes.
+                // SAFETY: as above; no handler runs.
+                cold.is_lanes_turn = pause.is_some() && unsafe { has_ready_lane(cell) };
+                pause
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Whether all inlets are empty: then each signals its next message.
+    #[inline]
+    pub(crate) fn sleep_inlets(&mut self) -> bool {
+        let Some(cold) = self.cold.as_deref_mut() else {
+            return true;
+        };
+        cold.inlets.retain_mut(|inlet| !inlet.is_over());
+        cold.inlets.iter_mut().all(|inlet| inlet.sleep())
+    }
+
+    /// Refuses further messages. Accepted ones stay.
+    pub(crate) fn close_inlets(&mut self) {
+        for inlet in self.inlets() {
+            inlet.close();
+        }
+    }
+
+    /// Sheds all messages of inlets, and refuses more.
+    pub(crate) fn shed_inlets(&mut self, core: &Core) {
+        self.adopt_inlets(core);
+        let inlets = self.cold.as_mut().map(|cold| mem::take(&mut cold.inlets));
+        for mut inlet in inlets.into_iter().flatten() {
+            inlet.close();
+            inlet.shed(core);
+        }
+    }
+}
