@@ -164,7 +164,7 @@ impl Command {
 }
 
 /// Bytes that are kept in place.
-const INLINE_BYTES: usize = 70;
+const INLINE_BYTES: usize = 118;
 
 /// An append-only buffer. Most commands are short and need no allocation.
 #[derive(Clone)]
@@ -211,7 +211,12 @@ impl Body {
     fn push_to_heap(&mut self, piece: &[u8]) {
         match self {
             Self::Heap(bytes) => bytes.extend_from_slice(piece),
-            Self::Inline { .. } => *self = Self::Heap([self.as_slice(), piece].concat()),
+            Self::Inline { .. } => {
+                let mut bytes = Vec::with_capacity(2 * INLINE_BYTES + piece.len());
+                bytes.extend_from_slice(self.as_slice());
+                bytes.extend_from_slice(piece);
+                *self = Self::Heap(bytes);
+            }
         }
     }
 }
