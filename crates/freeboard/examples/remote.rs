@@ -1,7 +1,11 @@
 //! How do I send to an actor in another process?
 //!
-//! Start a server with `nats-server`, then run this twice in two terminals: `cargo run --example remote --features remote --
-//! counter`, and then `-- client`. Without an argument, one process is both.
+//! Start a server with `nats-server`, then run this in two terminals, first with `counter` and then with `client`. Without an
+//! argument, one process is both.
+//!
+//! ```console
+//! cargo run -p freeboard --example remote --features remote -- counter
+//! ```
 
 use std::{env, error::Error, time::Duration};
 

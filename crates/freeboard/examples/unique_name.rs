@@ -1,7 +1,11 @@
 //! How does an actor exist once in all processes, and keep its state when its process ends?
 //!
-//! Start a server with `nats-server --jetstream`, then: `cargo run --example unique_name --features remote,archive`. Two nodes of
-//! this process stand for two machines, and a folder for what both can reach: it could be a bucket on S3.
+//! Start a server with `nats-server --jetstream`, then run this. Two nodes of this process stand for two machines, and a folder
+//! for what both can reach: it could be a bucket on S3.
+//!
+//! ```console
+//! cargo run -p freeboard --example unique_name --features remote,archive
+//! ```
 
 use std::{env, error::Error, time::Duration};
 

@@ -62,7 +62,7 @@ impl NodeOptions {
         }
     }
 
-    /// The name, which is unique among the nodes of a prefix: letters, digits, `-` and `_`.
+    /// The name, which is unique among the nodes of a prefix: parts of letters, digits, `-` and `_`, separated by `/`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -93,7 +93,7 @@ impl NodeOptions {
         self
     }
 
-    /// How long joining waits for a connection. Default 10 s.
+    /// How long joining waits for a connection, at most. Default 10 s. A connection that is refused fails at once.
     pub fn connect_time(mut self, time: Duration) -> Self {
         self.connect_time = time;
         self
@@ -550,7 +550,10 @@ impl Node {
     }
 
     /// Leaves in order, within this time: what this node has accepted is sent, what has arrived is handled and answered, and
-    /// the others are told. Blocks. `true` if all was done in time; a connection that has just broken may not be noticed.
+    /// the others are told. Blocks. `true` if all was done in time; a connection that has just broken may not be noticed. What
+    /// cannot be sent, for example to a name that nobody publishes, is counted by `RemoteCounters::undelivered`.
+    ///
+    /// Call it before the system's shutdown and before `main` returns: nothing else sends what waits for credit.
     pub fn leave(&self, within: Duration) -> bool {
         let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         let deadline = clock::to_instant(clock::now_ns().saturating_add(within_ns));

@@ -694,7 +694,14 @@ impl Proxy {
             }
             // Another port of this name may open: the next attempt gives up.
             Body::Refused { why } if self.session.is_none() => {
-                self.refused = Some(why.to_string());
+                let name = &self.shared.name;
+                let (type_name, version) = (self.type_name, self.type_version);
+                self.refused = Some(match why {
+                    Refusal::Type { .. } | Refusal::Version { .. } => {
+                        format!("{why}, and `{name}` was sent `{type_name}` version {version}")
+                    }
+                    why => format!("{why}: `{name}`"),
+                });
             }
             // Of an earlier session, whose end did not reach the port: it would keep the credit for ever.
             Body::Grant { session, .. }
@@ -931,7 +938,8 @@ impl Handler<Control> for Proxy {
                     0 => Status::Refused,
                     _ => Status::Unreachable,
                 };
-                self.give_up(status, "nobody publishes this name", cx);
+                let why = format!("nobody publishes `{}`", self.shared.name);
+                self.give_up(status, &why, cx);
                 self.retry_later(cx);
             }
             Control::NoResponders => {}

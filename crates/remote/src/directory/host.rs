@@ -840,9 +840,10 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 owned.directory.passivate_all();
                 continue;
             }
-            if let Some((revision, _)) = partition.entry
-                && !partition.is_under_way
-            {
+            if !partition.is_under_way {
+                // Not the revision of `partition.entry`: that may be the next keeper's already, if an earlier deletion was made
+                // and its answer is lost.
+                let revision = owned.fence.epoch.revision;
                 partition.is_under_way = true;
                 partition.attempt += 1;
                 let attempt = partition.attempt;
@@ -861,13 +862,16 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         cx: &mut Context<Self>,
     ) {
         let partition = &mut self.partitions[index as usize];
-        if partition.attempt != attempt || !matches!(partition.ownership, Ownership::Releasing(..))
-        {
+        let Ownership::Releasing(owned, _) = &partition.ownership else {
+            return;
+        };
+        if partition.attempt != attempt {
             return;
         }
-        // After a conflict somebody else has it: an earlier deletion without an answer was made.
+        // After a conflict somebody else has it, or nobody: an earlier deletion without an answer was made.
         if outcome.is_ok() || *outcome == Err(EngineError::Conflict) {
-            partition.entry = None;
+            let own = owned.fence.epoch.revision;
+            partition.entry.take_if(|(revision, _)| *revision == own);
             self.shared.releases.add(1);
             if let Ownership::Releasing(_, waiting) =
                 mem::replace(&mut partition.ownership, Ownership::Free)

@@ -3,7 +3,10 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -168,8 +171,17 @@ impl Cluster {
     }
 
     fn deposit(&self, at: usize, key: u64) -> Result<(u64, String), RemoteAskError> {
+        self.deposit_within(Duration::from_secs(20), at, key)
+    }
+
+    fn deposit_within(
+        &self,
+        timeout: Duration,
+        at: usize,
+        key: u64,
+    ) -> Result<(u64, String), RemoteAskError> {
         let ask = self.nodes[at].1.ask(&key, Deposit(1));
-        let reply = ask.timeout(Duration::from_secs(20)).wait();
+        let reply = ask.timeout(timeout).wait();
         let mut sent = self.sent.borrow_mut();
         let (sent, answered) = sent.entry(key).or_default();
         *sent += 1;
@@ -344,6 +356,51 @@ fn a_node_that_is_cut_off_stops_before_another_takes_over() {
         }
         assert!(cluster.keepers().values().all(|it| *it == 1));
         assert!(cluster.ledger.sum() >= 120, "seed {seed}");
+    }
+}
+
+/// A node gives a partition up, and its connection breaks before it hears that its entry is deleted. It leaves the entry of
+/// the next keeper alone.
+#[test]
+fn the_next_keepers_entry_stays_when_the_answer_of_a_deletion_is_lost() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 1);
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        let is_deleted = Arc::new(AtomicBool::new(false));
+        let seen = is_deleted.clone();
+        cluster.world.nats.on_event(move |text| {
+            if text.contains("Delete(\"bank.p.") {
+                seen.store(true, Ordering::Relaxed);
+            }
+        });
+        let node = cluster.world.node("node-1", seed * 100 + 1);
+        let bank = bank(&node, &cluster.ledger);
+        cluster.nodes.push((node, bank.clone()));
+        let is_deleted = || is_deleted.load(Ordering::Relaxed);
+        cluster.world.system.run_until(is_deleted);
+        cluster.world.nats.lose_connection("node-0");
+        cluster.world.nats.partition("node-0");
+        for key in 0..40 {
+            // Those that node-0 still keeps get no reply.
+            let _ = cluster.deposit_within(Duration::from_millis(5), 1, key);
+        }
+        let kept = bank.partitions();
+        assert!(!kept.is_empty(), "seed {seed}");
+        cluster.world.nats.heal("node-0");
+        cluster.world.system.advance(Duration::from_secs(1));
+        let entries = cluster.world.nats.entries("freeboard-names");
+        let entries: BTreeMap<_, _> = entries.expect("a bucket").into_iter().collect();
+        for (partition, epoch) in kept {
+            let entry = entries.get(&format!("bank.p.{partition}"));
+            let revision = entry.map(|it| it.revision);
+            assert_eq!(revision, Some(epoch.revision), "seed {seed}, {partition}");
+        }
+        for key in 0..40 {
+            cluster.deposit_again(0, key);
+        }
+        assert!(cluster.keepers().values().all(|it| *it == 1));
     }
 }
 
