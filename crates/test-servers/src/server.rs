@@ -17,7 +17,7 @@ use crate::{guarded::Guarded, port::Port};
 
 /// Another program may bind a reserved port by its number: so often another port is tried.
 const ATTEMPTS: u32 = 3;
-/// The interval between two connection attempts.
+/// The interval between two connection attempts, and between two looks at stopped threads.
 const NAP: Duration = Duration::from_millis(5);
 /// The time in which a server must listen.
 const START_TIME_MAX: Duration = Duration::from_secs(120);
@@ -125,12 +125,19 @@ impl Server {
         self.run()
     }
 
-    /// Stops its process by SIGSTOP: connections stay open, and nothing answers until [`Server::resume`].
+    /// Stops its process by SIGSTOP: connections stay open, and nothing answers until [`Server::resume`]. Returns when all
+    /// its threads have stopped.
     ///
     /// # Errors
     /// Those of the system; [`io::ErrorKind::NotFound`] if it does not run.
     pub fn pause(&self) -> io::Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        let id = self.process.as_ref().map(Guarded::id);
+        let threads = format!("/proc/{}/task", id.ok_or(io::ErrorKind::NotFound)?);
+        while !has_stopped(&threads)? {
+            thread::sleep(NAP);
+        }
+        Ok(())
     }
 
     /// Continues it after [`Server::pause`].
@@ -242,4 +249,20 @@ pub enum ServerError {
         /// The last lines of its log.
         log: String,
     },
+}
+
+/// Whether each of a process's threads is stopped or has ended. The kernel stops one after the other.
+fn has_stopped(threads: &str) -> io::Result<bool> {
+    for thread in fs::read_dir(threads)? {
+        let Ok(text) = fs::read_to_string(thread?.path().join("stat")) else {
+            // It has ended since.
+            continue;
+        };
+        // The state follows the name, which is in parentheses and may contain some.
+        let state = text.rsplit(") ").next().and_then(|it| it.chars().next());
+        if !matches!(state, Some('T' | 'Z' | 'X')) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
