@@ -211,17 +211,18 @@ fn the_real_beam_writes_the_same_lines() {
     if !is_on_path("erl") {
         return say("left out: erl is not on the path");
     }
-    let output = lab::run("lab flood --json - --senders 10 --messages 200");
+    // Few lines: on a busy machine the dam sleeps in most of the five seconds that a scan has.
+    let output = lab::run("lab flood --json - --senders 10 --messages 100");
     let json = json(&output, "flood");
     let runs = json["peers"].as_array().expect("runs on the BEAM");
     let names: Vec<&str> = runs.iter().flat_map(|it| it["run"].as_str()).collect();
     let dam = "BEAM dam poll:10000:100ms scan";
     assert_eq!(names, ["BEAM direct, scan", "BEAM direct, indexed", dam]);
     for run in runs {
-        lab::assert_whole(run, 2_000);
+        lab::assert_whole(run, 1_000);
     }
     for held in &runs[..2] {
-        assert_eq!(held["peak_queue"]["server"], 2_000);
+        assert_eq!(held["peak_queue"]["server"], 1_000);
         assert!(held["drain_rate_deep"].as_f64() > Some(0.0), "{held}");
     }
 }

@@ -113,9 +113,11 @@ impl Service {
     pub(crate) fn growth_bytes(&self, during: impl FnOnce()) -> u64 {
         // Where that is not allowed, the peak so far is that of its start.
         let _ = fs::write(format!("/proc/{}/clear_refs", self.running.id()), "5");
-        let before = self.status_bytes("VmHWM:");
+        let (before, file_before) = (self.status_bytes("VmHWM:"), self.status_bytes("RssFile:"));
         during();
-        self.status_bytes("VmHWM:") - before
+        let file = self.status_bytes("RssFile:").saturating_sub(file_before);
+        // Not the pages of the program itself that are used for the first time.
+        (self.status_bytes("VmHWM:") - before).saturating_sub(file)
     }
 
     fn status_bytes(&self, field: &str) -> u64 {

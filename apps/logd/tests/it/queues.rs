@@ -42,10 +42,10 @@ fn fill(rig: &Rig, lines: &[String]) {
     let before = rig.server.totals().accepted;
     for (number, part) in lines.chunks(50).enumerate() {
         send(rig, &(part.join("\n") + "\n"));
-        // One after the other: another connection is another source.
+        // One after the other: each connection is a source of its own. Order holds only within a source.
         rig.wait_accepted(before + (number as u64 * 50) + part.len() as u64);
+        rig.wait_settled();
     }
-    rig.wait_settled();
 }
 
 /// The gauges of the queue and of its sink.

@@ -263,8 +263,10 @@ fn segments_that_cannot_be_read_are_passed_over_and_counted() {
     let sink = TestSink::default();
     let to = receiver(port.address(), sink.config());
     let gauge = gauge(&from);
-    eventually("all is counted", || gauge.lines() + gauge.lost() == LINES);
+    let counted = || gauge.lines() + gauge.lost();
+    eventually("all is counted", || counted() >= LINES);
     eventually("all is relayed", || gauge.behind() == 0);
+    assert_eq!(counted(), LINES, "{gauge:?}");
     assert!((2..20).contains(&gauge.lost()), "{gauge:?}");
     assert_eq!(sink.texts().len() as u64, gauge.lines());
     drop(intake);
