@@ -45,6 +45,10 @@ struct Idle;
 
 impl Actor for Idle {}
 
+/// The most messages that a round takes from each priority. The shares are equal because the messages are spread evenly. A
+/// lane with a smaller share would fill, and the producer would wait for it while the others are empty.
+const BATCH: u32 = 128;
+
 /// An actor with these lanes, on its own thread.
 fn pinned(wait: Wait, lanes: Vec<LaneConfig>) -> SpawnOptions {
     let dispatcher = match wait {
@@ -72,7 +76,7 @@ pub(super) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         .build()
         .context("cannot start the actor system")?;
     board::watch(&system);
-    let lanes = (0..plan.priorities).map(|_| LaneConfig::bounded(plan.ring));
+    let lanes = (0..plan.priorities).map(|_| LaneConfig::bounded(plan.ring).batch(BATCH));
     let options = pinned(plan.wait, lanes.collect()).name("consumer");
     // They wait until the system ends.
     for number in 0..plan.idle {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use freeboard::redis::RedisOptions;
 use freeboard_fetcher::broker::{Broker, MemoryBroker};
 use freeboard_fetcher::embedded::EmbeddedRedis;
@@ -79,6 +79,7 @@ impl EmbeddedBed {
         let seconds = began.elapsed().as_secs_f64();
         let cpu_seconds = (cpu_time::used() - cpu_before).as_secs_f64();
         let lost_count = self.count - account.seen(Fate::Replied);
+        ensure!(lost_count < self.count, "the service replied to nothing");
         let reply = account.latency().summary();
         Ok(Outcome::measured(self.count, seconds)
             .with_field("qps", self.count as f64 / seconds)

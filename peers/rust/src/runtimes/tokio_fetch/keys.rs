@@ -9,7 +9,7 @@ use freeboard::redis::RedisOptions;
 use freeboard_fetcher::store::{MockStore, SlowStore};
 use moka::future::Cache;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncCommands, Client};
+use redis::{AsyncCommands, Client, IntoConnectionInfo};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::fetch::{PREFIX, REDIS_CONNECTIONS, STORE_TIME};
@@ -33,7 +33,12 @@ pub struct Keys {
 
 impl Keys {
     pub async fn connect(options: &RedisOptions) -> Result<Self> {
-        let client = Client::open((options.host.as_str(), options.port))?;
+        let address = (options.host.as_str(), options.port).into_connection_info()?;
+        let mut settings = address.redis_settings().clone();
+        if let Some(password) = &options.password {
+            settings = settings.set_password(password);
+        }
+        let client = Client::open(address.set_redis_settings(settings))?;
         let mut connections = Vec::with_capacity(REDIS_CONNECTIONS);
         for _ in 0..REDIS_CONNECTIONS {
             connections.push(client.get_multiplexed_async_connection().await?);
