@@ -88,6 +88,9 @@ impl<A: Actor> Cell<A> {
         type_id: TypeId::of::<A>,
         // SAFETY: the caller's promise.
         abandon: |head| unsafe { life::abandon(head.cast::<Self>().as_ref()) },
+        // SAFETY: the caller's promise.
+        #[cfg(feature = "testing")]
+        has_ready_inlet: |head| unsafe { (*head.cast::<Self>().as_ref().body()).has_ready_inlet() },
         drop_contents: Self::drop_contents,
         // SAFETY: `CellRef::new` allocated the memory; the caller's promise.
         free: |head| unsafe { memory::free(head.cast::<Self>()) },

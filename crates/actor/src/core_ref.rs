@@ -38,6 +38,12 @@ pub(crate) struct Disposal {
     /// # Safety
     /// As `life::abandon`.
     pub(crate) abandon: unsafe fn(NonNull<Head>),
+    /// Whether a ring of a producer has messages.
+    ///
+    /// # Safety
+    /// The caller is the only thread that runs this actor, and does not run it now.
+    #[cfg(feature = "testing")]
+    pub(crate) has_ready_inlet: unsafe fn(NonNull<Head>) -> bool,
     /// # Safety
     /// Nobody refers to the contents any more.
     pub(crate) drop_contents: unsafe fn(NonNull<Head>),
@@ -141,6 +147,14 @@ impl CoreRef {
     pub(crate) unsafe fn abandon(&self) {
         // SAFETY: the caller's promise.
         unsafe { (self.head().disposal.abandon)(self.0) };
+    }
+
+    /// # Safety
+    /// As [`Disposal::has_ready_inlet`].
+    #[cfg(feature = "testing")]
+    pub(crate) unsafe fn has_ready_inlet(&self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { (self.head().disposal.has_ready_inlet)(self.0) }
     }
 
     pub(crate) fn downgrade(&self) -> WeakCore {

@@ -5,15 +5,16 @@
 //!          └─ signal INLET, if the actor sleeps
 //! ```
 //!
-//! The thread that runs the actor owns the inlets. It handles them after the notices and before the lanes. An inlet hands over
-//! after [`TURN_MESSAGES`] messages if a lane or another inlet has some; when inlets used up a run, the next one begins with
-//! the lanes.
+//! The thread that runs the actor owns the inlets. It handles them after the notices and before the lanes. After
+//! [`TURN_MESSAGES`] messages in a row, an inlet's turn ends if a lane has messages or there is another inlet. If inlets used up
+//! a run's budget, the next run begins with the lanes.
 //!
 //! Before the actor rests, each inlet goes to sleep. One that is not empty cannot, and the actor goes on. So a push finds the
 //! inlet asleep and signals, or the actor finds the message: the ring has the proof.
 //!
 //! **Nothing accepted is lost.** A graceful stop closes the rings and handles what they accepted. A stop sheds it: the producer
-//! counts it, and each message becomes a dead letter. A restart keeps the rings, as it keeps the mailbox.
+//! counts it, and each message becomes a dead letter. So does a message whose async handler is interrupted. A restart keeps the
+//! rings, as it keeps the mailbox. A mailbox that is closed gets no new ring.
 
 use std::{
     any::{Any, type_name},
@@ -24,7 +25,6 @@ use std::{
 };
 
 use freeboard_flow::ShedReason;
-use freeboard_meter::OwnedCounter;
 use freeboard_queue::spsc;
 use freeboard_sched::Budget;
 
@@ -36,37 +36,64 @@ use crate::{
     messages::{Pause, has_ready_lane, needs_attention},
     receives::{self, Receives},
     reply::NoReply,
-    run::Body,
+    run::{Body, Handling},
     span::SenderSpan,
+    sync::{AtomicU64, Ordering},
 };
 
-/// The most messages of an inlet in a row while a lane or another inlet has some. Half of a budget, so that the lanes get the
-/// other half.
+/// The most messages in one turn. Half of a budget, so that the lanes get the other half.
 const TURN_MESSAGES: u32 = 32;
 
 /// What became of the messages that the ring has accepted.
 #[derive(Default)]
 pub(crate) struct InletCounts {
-    pub(crate) handled: OwnedCounter,
-    pub(crate) shed: OwnedCounter,
+    pub(crate) handled: Count,
+    pub(crate) shed: Count,
 }
 
-/// Why an inlet hands over.
+/// A counter that one thread at a time increases. Whoever sees a count also sees what the thread did before: what the handlers
+/// wrote, and the capacity that they freed.
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, count: u64) {
+        // Ordering: Relaxed, only this thread writes. Release pairs with the Acquire in `get`.
+        let before = self.0.load(Ordering::Relaxed);
+        self.0.store(before + count, Ordering::Release);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        // Ordering: Acquire, see `add`.
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Why an inlet's handling of messages ended.
 pub(crate) enum Turn {
     /// It is empty, or it is another's turn.
     Over,
+    /// The last message's handler is a future, which is in the context.
+    Suspended,
     Pause(Pause),
 }
 
 /// A ring of some message type.
 pub(crate) trait Inlet<A: Actor>: Send {
     fn message_type(&self) -> fn() -> &'static str;
+    fn counts(&self) -> &Arc<InletCounts>;
     fn is_ready(&mut self) -> bool;
-    /// Hands messages to the actor. `has_others`: there are further inlets.
+    /// Hands messages to the actor. `in_row` counts those of this turn. `has_others`: there are further inlets.
     ///
     /// # Safety
     /// The caller runs the actor, and nothing borrows it or its context.
-    unsafe fn handle(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>, has_others: bool) -> Turn;
+    unsafe fn handle(
+        &mut self,
+        cell: &Cell<A>,
+        budget: &mut Budget<'_>,
+        in_row: &mut u32,
+        has_others: bool,
+    ) -> Turn;
     /// Whether it is empty, and the next message signals.
     fn sleep(&mut self) -> bool;
     fn close(&mut self);
@@ -95,11 +122,11 @@ impl<M> Drop for Batch<'_, M> {
         // Before the counts: whoever sees them finds the capacity free.
         self.messages.publish();
         if self.is_handling {
-            self.counts.shed.bump(1);
+            self.counts.shed.add(1);
             let reason = ShedReason::HandlerPanicked;
             catch_panic::call(|| self.core.note_dead_letter(type_name::<M>(), reason));
         }
-        self.counts.handled.bump(self.handled);
+        self.counts.handled.add(self.handled);
         // A shutdown sees that the actor is at work.
         self.core.progress.bump(self.handled);
     }
@@ -110,13 +137,23 @@ impl<A: Receives<M>, M: Message> Inlet<A> for Ring<A, M> {
         type_name::<M>
     }
 
+    fn counts(&self) -> &Arc<InletCounts> {
+        &self.counts
+    }
+
     fn is_ready(&mut self) -> bool {
         self.messages.is_ready()
     }
 
     /// # Safety
     /// As [`Inlet::handle`].
-    unsafe fn handle(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>, has_others: bool) -> Turn {
+    unsafe fn handle(
+        &mut self,
+        cell: &Cell<A>,
+        budget: &mut Budget<'_>,
+        in_row: &mut u32,
+        has_others: bool,
+    ) -> Turn {
         let mut batch = Batch {
             core: cell.core(),
             messages: &mut self.messages,
@@ -124,8 +161,18 @@ impl<A: Receives<M>, M: Message> Inlet<A> for Ring<A, M> {
             handled: 0,
             is_handling: false,
         };
-        let mut in_row = 0;
-        while let Some(msg) = batch.messages.pop() {
+        loop {
+            if *in_row == TURN_MESSAGES {
+                *in_row = 0;
+                // SAFETY: the caller's promise.
+                if has_others || unsafe { has_ready_lane(cell) } {
+                    return Turn::Over;
+                }
+            }
+            let Some(msg) = batch.messages.pop() else {
+                return Turn::Over;
+            };
+            *in_row += 1;
             batch.is_handling = true;
             #[cfg(feature = "testing")]
             crate::testing::before_handler::<M>();
@@ -135,24 +182,20 @@ impl<A: Receives<M>, M: Message> Inlet<A> for Ring<A, M> {
                 actor.receive(msg, &mut *cell.context(), NoReply);
             }
             batch.is_handling = false;
+            let is_called = needs_attention(cell);
+            // SAFETY: the caller's promise.
+            if is_called && unsafe { (*cell.context()).suspended.is_some() } {
+                return Turn::Suspended;
+            }
             batch.handled += 1;
             let has_budget = budget.spend();
-            if needs_attention(cell) {
+            if is_called {
                 return Turn::Pause(Pause::Attention);
             }
             if !has_budget {
                 return Turn::Pause(Pause::BudgetSpent);
             }
-            in_row += 1;
-            if in_row == TURN_MESSAGES {
-                in_row = 0;
-                // SAFETY: the caller's promise.
-                if has_others || unsafe { has_ready_lane(cell) } {
-                    return Turn::Over;
-                }
-            }
         }
-        Turn::Over
     }
 
     fn sleep(&mut self) -> bool {
@@ -170,7 +213,7 @@ impl<A: Receives<M>, M: Message> Inlet<A> for Ring<A, M> {
                 receives::envelope::<A, M, _>(msg, NoReply),
                 ShedReason::Stopped,
             );
-            self.counts.shed.bump(1);
+            self.counts.shed.add(1);
         }
     }
 
@@ -180,11 +223,12 @@ impl<A: Receives<M>, M: Message> Inlet<A> for Ring<A, M> {
 }
 
 impl<A, M> Drop for Ring<A, M> {
-    /// Of an actor that never ran again, or was about to terminate when it was added.
+    /// It has messages only if its actor never ran again.
     fn drop(&mut self) {
         self.messages.close();
         while let Some(msg) = self.messages.pop() {
-            self.counts.shed.bump(1);
+            self.messages.publish();
+            self.counts.shed.add(1);
             catch_panic::drop(msg);
         }
     }
@@ -205,10 +249,11 @@ pub(crate) fn boxed<A: Receives<M>, M: Message>(
 }
 
 impl Core {
-    /// Adds an inlet from [`boxed`] for this actor's type. One for a terminated actor is dropped, and with it closed.
+    /// Adds an inlet from [`boxed`] for this actor's type. If the mailbox is closed, the inlet is dropped, and with it closed.
     pub(crate) fn add_inlet(&self, inlet: Box<dyn Any + Send>) {
         let mut relations = self.lock_relations();
-        if self.end_reason().is_some() {
+        // Under the lock: an actor that ends closes its mailbox first, then takes the inlets.
+        if self.mailbox.is_closed() {
             drop(relations);
             return drop(inlet);
         }
@@ -275,28 +320,14 @@ impl<A: Actor> Body<A> {
         inlets.rotate_left(1);
         let has_others = inlets.len() > 1;
         let handled = catch_unwind(AssertUnwindSafe(|| {
-            for inlet in &mut inlets {
-                if !inlet.is_ready() {
-                    continue;
-                }
-                let (message_type, none) = (inlet.message_type(), SenderSpan::none());
-                let span =
-                    self.begin_handling(cell.core(), budget.label(), message_type, None, &none);
-                let turn = {
-                    let _entered = span.enter();
-                    // SAFETY: this thread runs the actor, and no future is suspended while messages are handled.
-                    unsafe { inlet.handle(cell, budget, has_others) }
-                };
-                if let Turn::Pause(pause) = turn {
-                    // SAFETY: as above.
-                    if unsafe { (*cell.context()).suspended.is_some() } {
-                        self.suspended_span = span;
-                    }
-                    return Some(pause);
-                }
-            }
-            None
+            // SAFETY: this thread runs the actor, and no future is suspended while messages are handled.
+            let mut turn = |it: &mut Box<dyn Inlet<A>>| unsafe {
+                self.handle_turn(cell, budget, &mut **it, has_others)
+            };
+            inlets.iter_mut().find_map(&mut turn)
         }));
+        // The rings of dropped producers.
+        inlets.retain_mut(|inlet| !inlet.is_over());
         let cold = self.cold();
         cold.inlets = inlets;
         match handled {
@@ -307,6 +338,67 @@ impl<A: Actor> Body<A> {
                 pause
             }
             Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Handles an inlet's messages until it is another's turn, or a pause ends the handling of messages.
+    ///
+    /// # Safety
+    /// As [`Inlet::handle`].
+    unsafe fn handle_turn(
+        &mut self,
+        cell: &Cell<A>,
+        budget: &mut Budget<'_>,
+        inlet: &mut dyn Inlet<A>,
+        has_others: bool,
+    ) -> Option<Pause> {
+        let mut in_row = 0;
+        while inlet.is_ready() {
+            let (message_type, none) = (inlet.message_type(), SenderSpan::none());
+            let span = self.begin_handling(cell.core(), budget.label(), message_type, None, &none);
+            let turn = {
+                let _entered = span.enter();
+                // SAFETY: the caller's promise.
+                unsafe { inlet.handle(cell, budget, &mut in_row, has_others) }
+            };
+            match turn {
+                Turn::Over => return None,
+                Turn::Pause(pause) => return Some(pause),
+                Turn::Suspended => {
+                    // If it is dropped before it is complete, or panics, the message is shed.
+                    self.cold().unfinished = Some(inlet.counts().clone());
+                    if !self.poll_suspended_first(cell, span) {
+                        return Some(Pause::Attention);
+                    }
+                    self.count_unfinished();
+                    let has_budget = budget.spend();
+                    if needs_attention(cell) {
+                        return Some(Pause::Attention);
+                    }
+                    if !has_budget {
+                        return Some(Pause::BudgetSpent);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The async handler of a ring's message is complete.
+    pub(crate) fn count_unfinished(&mut self) {
+        let unfinished = self.cold.as_mut().and_then(|it| it.unfinished.take());
+        if let Some(counts) = unfinished {
+            counts.handled.add(1);
+        }
+    }
+
+    /// Sheds the message that is being handled, if it came through a lane or a ring.
+    pub(crate) fn shed_handled(&mut self, core: &Core, handling: &Handling, reason: ShedReason) {
+        if let Some(lane) = handling.lane() {
+            core.shed_consumed(lane, handling.type_name, reason);
+        } else if let Some(counts) = self.cold.as_mut().and_then(|it| it.unfinished.take()) {
+            counts.shed.add(1);
+            core.note_dead_letter((handling.type_name)(), reason);
         }
     }
 

@@ -116,10 +116,8 @@ impl<A: Actor> Body<A> {
             reason,
             restarts: core.restarts(),
         };
-        if let Some(interrupted) = interrupted
-            && let Some(lane) = interrupted.lane()
-        {
-            core.shed_consumed(lane, interrupted.type_name, ShedReason::HandlerPanicked);
+        if let Some(interrupted) = interrupted {
+            self.shed_handled(core, &interrupted, ShedReason::HandlerPanicked);
         }
         core.system.report(&failure);
         let has_started = mem::take(&mut self.has_started);
@@ -271,10 +269,8 @@ impl<A: Actor> Body<A> {
 
     /// Sheds the message of an async handler that was stopped at an await.
     fn shed_handling(&mut self, core: &Core) {
-        if let Some(handling) = self.handling.take()
-            && let Some(lane) = handling.lane()
-        {
-            core.shed_consumed(lane, handling.type_name, ShedReason::Stopped);
+        if let Some(handling) = self.handling.take() {
+            self.shed_handled(core, &handling, ShedReason::Stopped);
         }
     }
 

@@ -240,10 +240,11 @@ impl<A: Actor> Body<A> {
             cell.core().record_handling(took_ns);
         }
         // SAFETY: as above.
-        if let Some(future) = unsafe { (*cell.context()).suspended.take() } {
-            self.suspended = Some(future);
-            self.suspended_span = span;
-            return self.poll_first(cell);
+        if unsafe { (*cell.context()).suspended.is_some() } {
+            return match self.poll_suspended_first(cell, span) {
+                true => Taken::Handled,
+                false => Taken::Unfinished,
+            };
         }
         if let Handled::Unwanted(reason) = handled {
             cell.core().shed_consumed(index, type_name, reason);
@@ -252,21 +253,24 @@ impl<A: Actor> Body<A> {
         Taken::Handled
     }
 
-    /// Polls the future that the handler of a message has just returned. Most need no other poll.
-    fn poll_first(&mut self, cell: &Cell<A>) -> Taken {
+    /// Polls the future that a handler has just returned to the context. `true` if it is complete: most need no other poll.
+    pub(crate) fn poll_suspended_first(&mut self, cell: &Cell<A>, span: HandleSpan) -> bool {
+        // SAFETY: this thread runs the actor, and holds no other reference to its context.
+        self.suspended = unsafe { (*cell.context()).suspended.take() };
+        self.suspended_span = span;
         match self.poll_suspended(cell) {
             Ok(true) => {
                 self.drop_complete(cell.core());
-                Taken::Handled
+                true
             }
             Ok(false) => {
                 if let Some(handling) = &mut self.handling {
                     handling.set_polled(true);
                 }
                 // The run takes it over with the other requests.
-                // SAFETY: this thread runs the actor, and holds no other reference to its context.
+                // SAFETY: as above.
                 unsafe { (*cell.context()).suspended = self.suspended.take() };
-                Taken::Unfinished
+                false
             }
             Err(panic) => {
                 self.drop_suspended();

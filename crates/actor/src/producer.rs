@@ -29,11 +29,12 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// - **Bound**: exactly the number that was given. All its memory is allocated at the start, for the next power of two.
 /// - **Order**: messages of one producer stay in order. Nothing is promised between them and messages of the mailbox: both take
 ///   turns. Lanes, their priorities, policies and deadlines do not apply, nor does [`Context::pause_lane`](crate::Context::pause_lane).
-/// - **End**: a graceful stop handles all messages that were accepted before it; any other end sheds them, and makes each a
-///   dead letter. A restarted actor goes on with the ring.
+/// - **End**: the ring closes when the actor obeys a stop, so a tell may be accepted shortly after the call of the stop. A
+///   graceful stop handles all that was accepted; any other end sheds it, and makes each message a dead letter. A restarted actor
+///   goes on with the ring. A ring for an actor whose mailbox is closed is closed.
 /// - **Counts**: once the actor is idle, [`Producer::accepted`] is [`Producer::handled`] plus [`Producer::shed`]. The
-///   counters of lanes do not include them.
-///
+///   counters of lanes, [`ActorRef::snapshot`] and the board do not include them.
+/// - **Spans**: with the feature `spans`, all messages of a turn have one span, without a parent.
 /// - **Use**: a [`Directory`](crate::Directory) does not see these messages, and may passivate an actor that gets nothing else.
 ///
 /// A message that finds the actor idle wakes it, and the actor pays some microseconds when it goes idle again: use an [`ActorRef`]
@@ -201,13 +202,14 @@ impl<A: Actor, M: Message> Producer<A, M> {
         self.ring.accepted()
     }
 
-    /// Messages whose handlers have returned, as of the actor's last batch. An async handler returns when its future begins.
+    /// Messages whose handlers are complete, as of the actor's last batch. Whoever sees the number also sees what the handlers
+    /// wrote.
     pub fn handled(&self) -> u64 {
         self.counts.handled.get()
     }
 
-    /// Messages that were accepted and not handled: the actor stopped first, or their handlers panicked. One whose async handler
-    /// is interrupted later was handled.
+    /// Messages that were accepted and not handled: the actor stopped first, also while an async handler waited, or their
+    /// handlers panicked.
     pub fn shed(&self) -> u64 {
         self.counts.shed.get()
     }
@@ -241,5 +243,43 @@ impl<A: Actor, M: Message> fmt::Debug for Producer<A, M> {
             .field("queued", &self.queued())
             .field("bound", &self.bound())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::{BusySpin, Context, Dispatcher, Handler, SpawnOptions, System};
+
+    struct Idle;
+
+    impl Actor for Idle {}
+
+    impl Handler<u64> for Idle {
+        type Reply = ();
+        fn handle(&mut self, _number: u64, _cx: &mut Context<Self>) {}
+    }
+
+    /// Also by an actor that polls and never rests.
+    #[test]
+    fn the_ring_of_a_dropped_producer_is_forgotten() {
+        let system = System::builder().workers(1).build().unwrap();
+        for dispatcher in [Dispatcher::shared(), Dispatcher::pinned(BusySpin)] {
+            let options = SpawnOptions::new().dispatcher(dispatcher);
+            let actor = system.spawn_once(options, Idle).unwrap();
+            let mut producer = actor.producer::<u64>(8);
+            assert_eq!(producer.tell_batch(0..8), Ok(8));
+            let counts = Arc::downgrade(&producer.counts);
+            drop(producer);
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while counts.strong_count() > 0 {
+                assert!(Instant::now() < deadline, "not forgotten");
+                thread::yield_now();
+            }
+            actor.stop();
+        }
+        system.shutdown(Duration::from_secs(60));
     }
 }

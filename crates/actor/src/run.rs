@@ -18,6 +18,7 @@ use std::{
     collections::VecDeque,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     task::Context as TaskContext,
 };
 
@@ -33,7 +34,7 @@ use crate::{
     core_ref::CoreRef,
     current::{Polling, Running},
     envelope::Envelope,
-    inlet::Inlet,
+    inlet::{Inlet, InletCounts},
     messages::{Pause, has_ready_lane},
     outbox::{self, Settled},
     span::HandleSpan,
@@ -81,8 +82,10 @@ pub(crate) struct ColdState<A: Actor> {
     /// Taken from the relations together with one that was handled since.
     pub(crate) notices: VecDeque<Envelope>,
     pub(crate) inlets: Vec<Box<dyn Inlet<A>>>,
-    /// The inlets have had theirs.
+    /// Inlets used up the last run, so this one begins with the lanes.
     pub(crate) is_lanes_turn: bool,
+    /// Of the ring whose message is being handled by a future.
+    pub(crate) unfinished: Option<Arc<InletCounts>>,
 }
 
 impl<A: Actor> Default for ColdState<A> {
@@ -95,6 +98,7 @@ impl<A: Actor> Default for ColdState<A> {
             notices: VecDeque::new(),
             inlets: Vec::new(),
             is_lanes_turn: false,
+            unfinished: None,
         }
     }
 }
@@ -124,7 +128,7 @@ impl Handling {
         self.was_polled = was_polled;
     }
 
-    /// The lane that it came through; `None` for a notice.
+    /// The lane that it came through; `None` for a notice and for a message of a ring.
     pub(crate) fn lane(&self) -> Option<usize> {
         self.lane.map(usize::from)
     }
@@ -530,6 +534,7 @@ impl<A: Actor> Body<A> {
         if let Some(lane) = handling.as_ref().and_then(Handling::lane) {
             core.mailbox.lane(lane).gauges.handled.bump(1);
         }
+        self.count_unfinished();
         handling
     }
 }

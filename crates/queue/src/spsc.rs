@@ -365,7 +365,7 @@ impl<T> Drop for Batch<'_, T> {
 
 impl<T> Drop for Producer<T> {
     fn drop(&mut self) {
-        // Whoever may have to wake the consumer has called it before.
+        // An owner that must wake the consumer has called `finish` before, and got its answer.
         let _ = self.finish();
     }
 }
@@ -481,6 +481,7 @@ impl<T> Consumer<T> {
 
 impl<T> Drop for Consumer<T> {
     fn drop(&mut self) {
+        self.publish();
         self.close();
         while let Some(value) = self.pop() {
             // Before the value is dropped, which may panic: `Shared` drops what is left from the published head on.
@@ -516,7 +517,10 @@ impl<T> fmt::Debug for Consumer<T> {
 mod membarrier {
     use std::sync::OnceLock;
 
-    use rustix::thread::{MembarrierCommand, membarrier};
+    use rustix::{
+        io::Errno,
+        thread::{MembarrierCommand, membarrier},
+    };
 
     /// Whether [`run`] works. Registers the process on the first call.
     pub(super) fn is_registered() -> bool {
@@ -527,10 +531,21 @@ mod membarrier {
         })
     }
 
-    /// # Panics
-    /// If the kernel takes its promise back.
+    /// Ends the process if the kernel refuses, as a filter of system calls may do that was set after the registration. The
+    /// other side relies on the barrier, and the callers cannot go on without it.
+    #[expect(clippy::print_stderr, reason = "the process ends and must say why")]
     pub(super) fn run() {
-        membarrier(MembarrierCommand::PrivateExpedited).expect("it is registered");
+        loop {
+            match membarrier(MembarrierCommand::PrivateExpedited) {
+                Ok(()) => return,
+                // The kernel has no memory for its list of processors now.
+                Err(Errno::NOMEM) => std::thread::yield_now(),
+                Err(error) => {
+                    eprintln!("freeboard: membarrier was registered and is refused now: {error}");
+                    std::process::abort();
+                }
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use freeboard_sched::Phase;
 
 use crate::{
     core::{Core, state_name},
+    core_ref::CoreRef,
     mailbox::MailboxLane,
     sync::Ordering,
     wait_graph,
@@ -23,7 +24,7 @@ pub(super) const BEFORE_ACCEPTANCE: [ShedReason; 6] = [
 
 /// What is wrong with the actor. It handles no message now, but a handler of it may be suspended.
 ///
-/// - An idle actor has no messages, and one that is scheduled is among those that can run: if not, a wake-up was lost.
+/// - An idle actor has no messages, neither in a lane nor in a ring, and one that is scheduled is among those that can run: if not, a wake-up was lost.
 /// - It does not wait in a circle of asks.
 /// - No lane holds more than its bound.
 /// - accepted = handled + shed + queued; slots that refused messages left count as queued, and so does the message of an
@@ -37,6 +38,13 @@ pub(super) fn violation(core: &Core) -> Option<String> {
         let is_paused = lane.is_raised(Barrier::Pause) || unhandled_lanes & 1 << index != 0;
         lane.depth() > 0 && !is_paused
     };
+    // SAFETY: the calling thread is the only one that runs actors of a test system, and this one does not run.
+    let has_ready_ring = phase == Phase::Idle && unsafe { CoreRef::of(core).has_ready_inlet() };
+    if has_ready_ring {
+        return Some(
+            "a wake-up was lost: it is idle and a producer's ring has messages".to_owned(),
+        );
+    }
     if phase == Phase::Idle && core.mailbox.lanes().enumerate().any(is_due) {
         return Some("a wake-up was lost: it is idle and has messages".to_owned());
     }

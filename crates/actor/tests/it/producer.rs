@@ -27,6 +27,59 @@ fn settled<A: Actor, M: Message>(producer: &Producer<A, M>) -> (u64, u64) {
     counts()
 }
 
+/// Ready after this number of further polls.
+async fn yields(mut polls: u64) {
+    poll_fn(|context| {
+        if polls == 0 {
+            return Poll::Ready(());
+        }
+        polls -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A thread that keeps a ring full.
+struct Flood {
+    is_over: Arc<AtomicBool>,
+    handled: Arc<AtomicU64>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Flood {
+    fn start<A: Receives<M>, M: Message>(
+        mut producer: Producer<A, M>,
+        msg: impl Fn() -> M + Send + 'static,
+    ) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let handled = Arc::new(AtomicU64::new(0));
+        let (ends, shown) = (is_over.clone(), handled.clone());
+        let thread = thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                producer.tell(msg()).unwrap();
+                shown.store(producer.handled(), Ordering::Relaxed);
+            }
+            settled(&producer);
+        });
+        Self {
+            is_over,
+            handled,
+            thread,
+        }
+    }
+
+    /// While it and all others are sending, some of its messages are handled.
+    #[track_caller]
+    fn check_progress(self) {
+        let handled = || self.handled.load(Ordering::Relaxed);
+        let before = handled();
+        eventually("the ring is handled", || handled() >= before + 100);
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
 #[test]
 fn messages_are_handled_in_order_also_by_an_actor_that_sleeps() {
     for dispatcher in dispatchers() {
@@ -167,6 +220,82 @@ fn a_restarted_actor_goes_on_and_the_message_that_panicked_is_shed() {
     assert_eq!(actor.snapshot().restarts, 5);
 }
 
+/// The first message waits at an await, the second one panics.
+#[test]
+fn an_async_message_that_is_interrupted_or_panics_is_shed_and_a_dead_letter() {
+    struct Waits(Gate);
+    impl Actor for Waits {}
+    impl AsyncHandler<u64> for Waits {
+        type Reply = ();
+        async fn handle(&mut self, number: u64, _cx: &mut Context<Self>) {
+            match number {
+                0 => {}
+                1 => resume_unwind(Box::new("as planned")),
+                2 => {
+                    yields(1).await;
+                    resume_unwind(Box::new("as planned"))
+                }
+                _ => {
+                    self.0.pass();
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+    let letters = Notes::default();
+    let seen = letters.clone();
+    let builder = System::builder().workers(1);
+    let system = build(builder.on_dead_letter(move |letter| seen.push(letter.reason)));
+    let supervision = Supervision::restart().backoff(Duration::ZERO, Duration::ZERO);
+    let (gate, options) = (
+        Gate::default(),
+        SpawnOptions::new().supervision(supervision),
+    );
+    let held = gate.clone();
+    let actor = system
+        .spawn_with(options, move || Waits(held.clone()))
+        .unwrap();
+    let mut producer = actor.producer::<u64>(8);
+    for number in [0, 1, 0, 2, 0] {
+        producer.tell(number).unwrap();
+    }
+    assert_eq!(settled(&producer), (3, 2));
+    gate.open();
+    producer.tell(3).unwrap();
+    producer.tell(4).unwrap();
+    gate.wait_arrived(1);
+    assert_eq!((producer.handled(), producer.shed()), (3, 2));
+    actor.stop();
+    ended(&actor);
+    assert_eq!(settled(&producer), (3, 4));
+    let (panicked, stopped) = (ShedReason::HandlerPanicked, ShedReason::Stopped);
+    assert_eq!(letters.all(), [panicked, panicked, stopped, stopped]);
+}
+
+#[test]
+fn a_ring_that_comes_while_the_actor_is_in_stopped_is_closed() {
+    struct Lingers(Gate);
+    impl Actor for Lingers {
+        fn stopped(&mut self, _cx: &mut Context<Self>) {
+            self.0.pass();
+        }
+    }
+    impl Handler<u64> for Lingers {
+        type Reply = ();
+        fn handle(&mut self, _number: u64, _cx: &mut Context<Self>) {}
+    }
+    let system = system();
+    let gate = Gate::default();
+    let actor = system.spawn(Lingers(gate.clone()));
+    actor.ask(1_u64).wait().unwrap();
+    actor.stop();
+    gate.wait_arrived(1);
+    let mut producer = actor.producer::<u64>(2);
+    assert_eq!(producer.try_tell(1), Err(TellError::Closed(1)));
+    gate.open();
+    ended(&actor);
+}
+
 #[test]
 fn async_handlers_take_one_message_after_the_other() {
     struct Slow(Notes<u64>);
@@ -174,16 +303,7 @@ fn async_handlers_take_one_message_after_the_other() {
     impl AsyncHandler<u64> for Slow {
         type Reply = ();
         async fn handle(&mut self, number: u64, _cx: &mut Context<Self>) {
-            let mut polls = number % 3;
-            poll_fn(|context| {
-                if polls == 0 {
-                    return Poll::Ready(());
-                }
-                polls -= 1;
-                context.waker().wake_by_ref();
-                Poll::Pending
-            })
-            .await;
+            yields(number % 3).await;
             self.0.push(number);
         }
     }
@@ -204,25 +324,12 @@ fn a_full_ring_does_not_starve_a_lane_nor_another_ring() {
         let system = system();
         let options = SpawnOptions::new().dispatcher(dispatcher);
         let (actor, _notes) = probe_with(&system, options);
-        let done = Arc::new(AtomicBool::new(false));
-        let sending: Vec<_> = (0..2)
-            .map(|_| {
-                let (mut producer, done) = (actor.producer::<Ping>(64), done.clone());
-                producer.tell(Ping).unwrap();
-                thread::spawn(move || {
-                    while !done.load(Ordering::Relaxed) {
-                        producer.tell(Ping).unwrap();
-                    }
-                    settled(&producer).0
-                })
-            })
-            .collect();
+        let sending = [(); 2].map(|()| Flood::start(actor.producer::<Ping>(64), || Ping));
         for _ in 0..50 {
             actor.ask(Ping).wait().unwrap();
         }
-        done.store(true, Ordering::Relaxed);
-        for thread in sending {
-            assert!(thread.join().unwrap() > 0);
+        for flood in sending {
+            flood.check_progress();
         }
     }
 }
@@ -288,7 +395,6 @@ fn a_ring_that_comes_while_the_actor_stops_is_closed() {
     settled(&producer);
 }
 
-/// Each message of an async handler ends a run of the ring.
 #[test]
 fn a_ring_for_an_async_handler_does_not_starve_a_lane() {
     struct Slow;
@@ -303,21 +409,11 @@ fn a_ring_for_an_async_handler_does_not_starve_a_lane() {
     }
     let system = system();
     let actor = system.spawn(Slow);
-    let mut producer = actor.producer::<u64>(1_024);
-    producer.tell(0).unwrap();
-    let done = Arc::new(AtomicBool::new(false));
-    let is_done = done.clone();
-    let sending = thread::spawn(move || {
-        while !is_done.load(Ordering::Relaxed) {
-            producer.tell(1).unwrap();
-        }
-        settled(&producer).0
-    });
+    let flood = Flood::start(actor.producer::<u64>(1_024), || 1);
     for _ in 0..20 {
         actor.ask(Ping).wait().unwrap();
     }
-    done.store(true, Ordering::Relaxed);
-    assert!(sending.join().unwrap() > 0);
+    flood.check_progress();
 }
 
 /// The thread of the test waits, and its system runs the actor.
