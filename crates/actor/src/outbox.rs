@@ -14,7 +14,7 @@
 
 mod bundle;
 
-use std::task::Waker;
+use std::{mem, task::Waker};
 
 use freeboard_flow::ShedReason;
 
@@ -173,28 +173,26 @@ pub(crate) unsafe fn len(core: &Core) -> usize {
 pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
     let mut pulls = PULLS_MAX;
     loop {
-        // SAFETY: the caller's promise; no handler runs while we hold the box.
-        let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
+        // SAFETY: the caller's promise; the borrow ends before the flush, which may run user code.
+        let Some(kept) = (unsafe { (*core.outbox()).as_mut() }) else {
             return Ok(Settled::Empty);
         };
-        if outbox.waiting.as_ref().is_some_and(|it| !it.is_granted) {
-            let settled = outbox.wait_on(core);
-            // SAFETY: as above.
-            unsafe { *core.outbox() = Some(outbox) };
-            return Ok(settled);
+        if kept.waiting.as_ref().is_some_and(|it| !it.is_granted) {
+            return Ok(kept.wait_on(core));
         }
         // Messages sent meanwhile, by an observer of dead letters or an iterator, keep bound and order.
-        // SAFETY: as above.
-        unsafe { *core.outbox() = Some(Box::new(outbox.stand_in())) };
+        let stand_in = kept.stand_in();
+        let mut outbox = mem::replace(&mut **kept, stand_in);
         let flushed = outbox.flush(core, &mut pulls);
-        // SAFETY: as above.
-        if let Some(told_meanwhile) = unsafe { (*core.outbox()).take() } {
-            outbox.append(core.id(), *told_meanwhile);
-        }
+        // SAFETY: as above; no user code runs until it is put back.
+        let kept = unsafe { (*core.outbox()).get_or_insert_default() };
+        outbox.append(core.id(), mem::take(&mut **kept));
         let outcome = match flushed {
             Err(panic) => Some(Err(panic)),
             Ok(()) if outbox.bundles.is_empty() => {
                 current::clear_has_outbox(core);
+                // SAFETY: as above.
+                unsafe { *core.outbox() = None };
                 outbox.wake();
                 return Ok(Settled::Empty);
             }
@@ -205,8 +203,7 @@ pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
             // `None`: the target has terminated, and the next flush finds its lane closed.
             Ok(()) => outbox.wait_for_first(core).map(Ok),
         };
-        // SAFETY: as above.
-        unsafe { *core.outbox() = Some(outbox) };
+        **kept = outbox;
         if let Some(outcome) = outcome {
             return outcome;
         }
@@ -240,7 +237,7 @@ pub(crate) unsafe fn drop_sources(core: &Core) {
     let first = outbox.bundles.first().map(Bundle::key);
     let mut sources = Vec::new();
     for bundle in &mut outbox.bundles {
-        let parts = std::mem::take(&mut bundle.parts);
+        let parts = mem::take(&mut bundle.parts);
         let (messages, sources_here): (Vec<_>, Vec<_>) = parts
             .into_iter()
             .partition(|part| matches!(part, Part::Message(_)));
@@ -310,6 +307,10 @@ impl Outbox {
 
     fn bundle_for(&mut self, sender: ActorId, target: &Core, lane: usize) -> &mut Bundle {
         let index = self.position(target.id(), lane).unwrap_or_else(|| {
+            if self.bundles.is_empty() {
+                // Most have one.
+                self.bundles.reserve_exact(1);
+            }
             self.bundles.push(Bundle::new(sender, target, lane));
             self.bundles.len() - 1
         });

@@ -32,7 +32,7 @@
 //! before `tell` returns and removed after the last message was accepted, so a reader misses no message.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashSet, btree_map::Entry},
     ptr::NonNull,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -198,14 +198,18 @@ pub(crate) fn last_muted_for(waiting: &Core) -> Option<CoreRef> {
 
 const SHARDS: u64 = 64;
 
-type Shard = Option<HashMap<ActorId, Vec<ActorId>>>;
+/// The number of entries for a sender and a target: one for each of the target's lanes.
+type Shard = BTreeMap<(ActorId, ActorId), usize>;
 
-static HOLDS_FOR: [Mutex<Shard>; SHARDS as usize] = [const { Mutex::new(None) }; SHARDS as usize];
+static HOLDS_FOR: [Mutex<Shard>; SHARDS as usize] =
+    [const { Mutex::new(BTreeMap::new()) }; SHARDS as usize];
 
-fn lock(sender: ActorId) -> MutexGuard<'static, Shard> {
-    HOLDS_FOR[(sender.get() % SHARDS) as usize]
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn shard_of(sender: ActorId) -> MutexGuard<'static, Shard> {
+    lock(&HOLDS_FOR[(sender.get() % SHARDS) as usize])
 }
 
 /// The entry that the outbox of `sender` holds messages for `target`; its drop removes it.
@@ -216,25 +220,18 @@ pub(crate) struct Holding {
 
 impl Holding {
     pub(crate) fn new(sender: ActorId, target: ActorId) -> Self {
-        let mut shard = lock(sender);
-        let held = shard.get_or_insert_default().entry(sender).or_default();
-        held.push(target);
+        *shard_of(sender).entry((sender, target)).or_default() += 1;
         Self { sender, target }
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        let mut shard = lock(self.sender);
-        let Some(senders) = shard.as_mut() else {
-            return;
-        };
-        if let Some(held) = senders.get_mut(&self.sender) {
-            if let Some(index) = held.iter().position(|target| *target == self.target) {
-                held.swap_remove(index);
-            }
-            if held.is_empty() {
-                senders.remove(&self.sender);
+        let mut shard = shard_of(self.sender);
+        if let Entry::Occupied(mut entry) = shard.entry((self.sender, self.target)) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
             }
         }
     }
@@ -245,10 +242,10 @@ pub(crate) fn held_for(senders: impl Iterator<Item = ActorId>) -> HashSet<ActorI
     let mut to_visit: Vec<ActorId> = senders.collect();
     let mut found = HashSet::new();
     while let Some(sender) = to_visit.pop() {
-        let shard = lock(sender);
-        let held = shard.as_ref().and_then(|senders| senders.get(&sender));
-        let targets = held.into_iter().flatten();
-        to_visit.extend(targets.filter(|target| found.insert(**target)));
+        let shard = shard_of(sender);
+        let of_sender = shard.range((sender, ActorId(0))..=(sender, ActorId(u64::MAX)));
+        let targets = of_sender.map(|((_, target), _)| *target);
+        to_visit.extend(targets.filter(|target| found.insert(*target)));
     }
     found
 }
@@ -257,19 +254,16 @@ pub(crate) fn held_for(senders: impl Iterator<Item = ActorId>) -> HashSet<ActorI
 pub(crate) fn all_held_for() -> HashSet<ActorId> {
     let mut found = HashSet::new();
     for shard in &HOLDS_FOR {
-        let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        found.extend(shard.iter().flat_map(HashMap::values).flatten());
+        found.extend(lock(shard).keys().map(|(_, target)| target));
     }
     found
 }
 
 /// Whether any outbox holds messages for this actor.
 pub(crate) fn is_held_for(target: ActorId) -> bool {
-    HOLDS_FOR.iter().any(|shard| {
-        let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut held = shard.iter().flat_map(HashMap::values);
-        held.any(|targets| targets.contains(&target))
-    })
+    HOLDS_FOR
+        .iter()
+        .any(|shard| lock(shard).keys().any(|(_, held)| *held == target))
 }
 
 #[cfg(test)]

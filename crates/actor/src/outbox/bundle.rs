@@ -53,7 +53,8 @@ impl Bundle {
         Self {
             target: CoreRef::of(target),
             lane,
-            parts: VecDeque::new(),
+            // Most have one message.
+            parts: VecDeque::with_capacity(1),
             holding: Holding::new(sender, target.id()),
         }
     }
