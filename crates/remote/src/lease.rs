@@ -110,7 +110,7 @@ impl LeaseShared {
     }
 
     pub(crate) fn epoch(&self, revision: u64) -> Epoch {
-        // Ordering: Relaxed: it is stored before the lease is held.
+        // Ordering: Relaxed: it is stored before claims are allowed, and not after that while the lease is held.
         Epoch::new(self.generation.load(Ordering::Relaxed), revision)
     }
 
@@ -206,9 +206,8 @@ impl LeasePlan {
 enum Step {
     Leases(Result<BucketInfo, EngineError>),
     Names(Result<BucketInfo, EngineError>),
-    /// What a renewal of this number gave, or a creation for number 0; it was sent then.
+    /// What a renewal or a creation gave; it was sent then.
     Renewed {
-        number: u64,
         sent_ns: u64,
         outcome: Result<u64, EngineError>,
     },
@@ -227,7 +226,8 @@ pub(crate) struct LeaseStep(Step);
 enum State {
     /// Opening the buckets, or no connection.
     Closed,
-    /// Creating the key.
+    /// Creating the key, right after the buckets were opened. Each error, and each wait, leads to `Closed`: meanwhile the
+    /// server may lose its data, and the key would be created in buckets that this node has not seen.
     Taking,
     Held {
         number: u64,
@@ -285,6 +285,9 @@ impl Lease {
     }
 
     fn again(&mut self, cx: &mut Context<Self>) {
+        if let State::Taking = self.state {
+            self.state = State::Closed;
+        }
         self.tick_after(self.plan.ttl / (2 * RENEWALS), cx);
     }
 
@@ -327,23 +330,13 @@ impl Lease {
         let sent_ns = clock::now_ns();
         let me = cx.actor_ref();
         let done: Done<u64> = Box::new(move |outcome| {
-            let _ = me.tell(LeaseStep(Step::Renewed {
-                number,
-                sent_ns,
-                outcome,
-            }));
+            let _ = me.tell(LeaseStep(Step::Renewed { sent_ns, outcome }));
         });
         let (engine, leases) = (&self.node.engine, &self.plan.leases);
         engine.put(leases, &key, to_bytes(&value), expected, done);
     }
 
-    fn renewed(
-        &mut self,
-        sent: u64,
-        sent_ns: u64,
-        outcome: Result<u64, EngineError>,
-        cx: &mut Context<Self>,
-    ) {
+    fn renewed(&mut self, sent_ns: u64, outcome: Result<u64, EngineError>, cx: &mut Context<Self>) {
         self.is_under_way = false;
         match outcome {
             // It was given up meanwhile.
@@ -351,12 +344,9 @@ impl Lease {
             Ok(revision) => {
                 let number = match self.state {
                     State::Held { number, .. } => number,
-                    _ if sent == 0 => revision,
+                    State::Taking => revision,
                     // It was given up meanwhile: the next one has another number.
-                    _ => {
-                        self.put(Expected::Revision(revision), 0, cx);
-                        return;
-                    }
+                    State::Closed => return self.tick(cx),
                 };
                 let time = self.plan.ttl - self.plan.margin();
                 self.shared
@@ -392,39 +382,34 @@ impl Lease {
                 self.state = State::Held { number, revision };
                 self.tick(cx);
             }
-            // The creation without an answer was made: its number is its revision.
-            (Some(LeaseValue::Held { node, number: 0 }), _) if node == self.node.id => {
-                if let State::Held { number, .. } = self.state
-                    && number != revision
-                {
-                    self.lose("the lease was taken by an earlier attempt of this node");
-                }
-                self.state = State::Held {
-                    number: revision,
-                    revision,
-                };
-                // Not by `tick`, which gives up a lease whose time is not known.
-                self.put(Expected::Revision(revision), revision, cx);
-            }
-            // A later start of the node's name waits for the end of the earlier one.
-            (Some(LeaseValue::Held { node, .. }), _) => {
-                self.lose(&format!("the lease is held by {node}"));
-                self.state = State::Taking;
-                self.again(cx);
-            }
-            // It had expired, and another node has seen it.
-            (Some(LeaseValue::Dead { by }), _) => {
-                self.lose(&format!("the lease had expired, as {by} found"));
-                self.state = State::Taking;
+            // A creation without an answer, or a lease that this node has lost before it expired: the next one has another
+            // number.
+            (Some(LeaseValue::Held { node, .. }), State::Taking) if node == self.node.id => {
                 self.put(Expected::Revision(revision), 0, cx);
             }
-            (None, State::Held { .. }) => {
-                self.lose("the lease has expired");
-                self.state = State::Taking;
-                self.tick(cx);
+            (Some(LeaseValue::Dead { .. }), State::Taking) => {
+                self.put(Expected::Revision(revision), 0, cx);
             }
-            (None, _) => self.again(cx),
+            // A later start of the node's name waits for the end of the earlier one.
+            (Some(LeaseValue::Held { node, .. }), State::Taking) => {
+                format!("the lease is held by {node}").clone_into(&mut self.shared.why.lock());
+                self.again(cx);
+            }
+            (None, State::Taking) => self.again(cx),
+            // The key is another one: also the buckets may be others.
+            (Some(LeaseValue::Held { node, .. }), _) => {
+                self.lose_and_reopen(&format!("the lease is held by {node}"), cx);
+            }
+            (Some(LeaseValue::Dead { by }), _) => {
+                self.lose_and_reopen(&format!("the lease had expired, as {by} found"), cx);
+            }
+            (None, _) => self.lose_and_reopen("the lease has expired", cx),
         }
+    }
+
+    fn lose_and_reopen(&mut self, why: &str, cx: &mut Context<Self>) {
+        self.lose(why);
+        self.tick(cx);
     }
 
     fn failed(&mut self, error: &EngineError, cx: &mut Context<Self>) {
@@ -433,7 +418,6 @@ impl Lease {
         if matches!(error, EngineError::Refused(_)) {
             // The buckets are gone, or foreign: what was kept by them cannot be renewed.
             self.lose(&error.to_string());
-            self.state = State::Closed;
         }
         self.again(cx);
     }
@@ -444,7 +428,6 @@ impl Lease {
             && self.shared.valid_until_ns(number).is_none()
         {
             self.lose("the lease was not renewed in time");
-            self.state = State::Taking;
         }
     }
 
@@ -453,7 +436,9 @@ impl Lease {
         let _ = cx.wake_after(self.plan.margin() / 2, Self::check_by_timer);
     }
 
+    /// The next lease begins with the buckets: this one may have ended because the server has lost them.
     fn lose(&mut self, why: &str) {
+        self.state = State::Closed;
         why.clone_into(&mut self.shared.why.lock());
         if self.shared.number() == 0 {
             return;
@@ -486,6 +471,7 @@ impl Lease {
             // Ordering: Release, pairs with the Acquire of `claims_with`.
             self.shared.is_open.store(true, Ordering::Release);
             self.is_open = true;
+            self.unopened_since_ns = 0;
             self.tell(LeaseChange::Ready);
             return;
         }
@@ -494,7 +480,13 @@ impl Lease {
         if self.unopened_since_ns == 0 {
             self.unopened_since_ns = now_ns;
         }
-        if now_ns.saturating_sub(self.unopened_since_ns) >= self.plan.ttl.as_nanos() as u64 {
+        if now_ns.saturating_sub(self.unopened_since_ns) < self.plan.ttl.as_nanos() as u64 {
+            // Or only one of them is new. The next renewal opens both again. Nothing is claimed yet, so nothing is lost.
+            self.shared.lose();
+            self.state = State::Closed;
+        } else {
+            // Two nodes that name different buckets do not replace each other's marker for ever.
+            self.unopened_since_ns = 0;
             let expected = entry.map_or(Expected::Absent, |it| Expected::Revision(it.revision));
             let done: Done<u64> = Box::new(Self::done(cx, |_| Step::MarkerPut));
             let value = to_bytes(&self.leases_created_ms);
@@ -524,11 +516,7 @@ impl Lease {
                 self.tick(cx);
             }
             Step::Leases(Err(error)) | Step::Names(Err(error)) => self.failed(&error, cx),
-            Step::Renewed {
-                number,
-                sent_ns,
-                outcome,
-            } => self.renewed(number, sent_ns, outcome, cx),
+            Step::Renewed { sent_ns, outcome } => self.renewed(sent_ns, outcome, cx),
             Step::Found(Ok(entry)) => self.found(entry, cx),
             Step::Found(Err(error)) => self.failed(&error, cx),
             Step::Opened(Ok(entry)) => self.marker(entry, cx),
@@ -558,7 +546,6 @@ impl Lease {
         if let State::Held { revision, .. } = self.state {
             self.lose("the lease was given up");
             self.delete(revision);
-            self.state = State::Taking;
         }
     }
 

@@ -149,6 +149,10 @@ impl Buckets {
         Some(entries)
     }
 
+    pub(super) fn lose(&mut self, name: &str) {
+        self.buckets.remove(name);
+    }
+
     /// The server has lost its data.
     pub(super) fn clear(&mut self) {
         self.buckets.clear();

@@ -21,7 +21,8 @@
 //! **Faults by call:**
 //! - [`SimulatedNats::partition`]: frames wait. Both sides give the connection up 2 to 4 s later, each at its own time. What
 //!   the node had sent may still arrive when the partition ends, after the node has given up.
-//! - [`SimulatedNats::lose_connection`], [`SimulatedNats::restart`], [`SimulatedNats::stop`], [`SimulatedNats::start`].
+//! - [`SimulatedNats::lose_connection`], [`SimulatedNats::restart`], [`SimulatedNats::stop`], [`SimulatedNats::start`],
+//!   [`SimulatedNats::lose_bucket`].
 //! - A paused node: the server keeps what it sends to it, up to 64 MiB, and then ends the connection. What the node has
 //!   published arrives.
 //! - A killed node: its subscriptions end at once, or up to 2 s later.
@@ -123,6 +124,11 @@ impl SimulatedNats {
     /// The server starts, after it has ended if it runs.
     pub fn start(&self, keeps_data: bool) {
         self.lock().start(keeps_data);
+    }
+
+    /// The server loses a bucket, as if somebody had deleted its stream.
+    pub fn lose_bucket(&self, bucket: &str) {
+        self.lock().buckets.lose(bucket);
     }
 
     /// The names of the nodes that are connected.

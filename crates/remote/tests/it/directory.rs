@@ -431,3 +431,96 @@ fn without_its_data_the_server_grants_nothing_for_a_lease() {
         assert_eq!(rows.refused, 0, "seed {seed}");
     }
 }
+
+/// The node that is cut off has opened the first buckets, and had waited for that.
+#[test]
+fn a_node_that_was_cut_off_while_the_server_lost_its_data_begins_with_the_new_buckets() {
+    for seed in 0..SEEDS {
+        let cluster = Cluster::new(seed, 2);
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        let [cut, other] = [0, 1].map(|it: usize| cluster.nodes[it].1.clone());
+        let entry = |key: &str| {
+            let entries = cluster.world.nats.entries("freeboard-names")?;
+            let found = entries.into_iter().find(|it| it.0 == key);
+            found.map(|(_, entry)| entry.value)
+        };
+        let open_before = entry("open").expect("claims were allowed");
+        cluster.world.nats.partition("node-0");
+        cluster.world.nats.restart(false);
+        let is_new = || entry("open").is_some_and(|it| it != open_before);
+        cluster.world.system.run_until(is_new);
+        cluster.world.system.run_until(|| other.trouble().is_none());
+        for key in 0..40 {
+            cluster.deposit_again(1, key);
+        }
+        let open = entry("open");
+        cluster.world.nats.heal("node-0");
+        let has_lease = || cut.trouble().is_none();
+        cluster.world.system.run_until(has_lease);
+        assert_eq!(entry("open"), open, "seed {seed}: it was right");
+        cluster.world.system.advance(Duration::from_secs(5));
+        for key in 0..40 {
+            cluster.deposit_again(0, key);
+        }
+        let generations = [&cut, &other].map(|bank| {
+            let epochs = bank.partitions().into_iter().map(|it| it.1.generation);
+            epochs.collect::<BTreeSet<_>>()
+        });
+        assert_eq!(generations[0], generations[1], "seed {seed}");
+        assert_eq!(generations[0].len(), 1, "seed {seed}");
+        let rows = cluster.ledger.0.lock().expect("no panic");
+        assert_eq!(rows.refused, 0, "seed {seed}");
+    }
+}
+
+/// The bucket of leases is lost while two nodes are cut off. One of them comes back when it is new, and the other one's lease
+/// still holds.
+#[test]
+fn in_a_new_bucket_of_leases_those_of_the_lost_one_are_waited_for() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 0);
+        for number in 0..3 {
+            let node = cluster
+                .world
+                .node(&format!("node-{number}"), seed * 100 + number);
+            // Longer than the time after which a node counts as down.
+            let options = options().lease(Duration::from_secs(10));
+            let bank = bank_with(options, &node, &cluster.ledger);
+            cluster.nodes.push((node, bank.clone()));
+            cluster.world.system.run_until(|| bank.trouble().is_none());
+            cluster.world.system.advance(HEARTBEAT);
+        }
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        let [back, cut] = [1, 2].map(|it: usize| cluster.nodes[it].1.clone());
+        assert!(!cut.partitions().is_empty(), "seed {seed}");
+        cluster.world.nats.partition("node-1");
+        cluster.world.nats.partition("node-2");
+        cluster.world.nats.lose_bucket("freeboard-leases");
+        let is_new = || cluster.world.nats.entries("freeboard-leases").is_some();
+        cluster.world.system.run_until(is_new);
+        cluster.world.nats.heal("node-1");
+        let (down, node) = (cluster.nodes[1].0.clone(), cluster.nodes[2].0.id().clone());
+        cluster
+            .world
+            .system
+            .run_until(|| down.nodes().iter().all(|it| it.id != node));
+        for key in 0..40 {
+            // It claims what has no keeper, if it may.
+            let _ = cluster.deposit_within(Duration::from_millis(20), 1, key);
+        }
+        while !cut.partitions().is_empty() {
+            let twice = cluster.keepers().into_iter().find(|it| it.1 > 1);
+            assert_eq!(twice, None, "seed {seed}");
+            cluster.world.system.advance(Duration::from_millis(50));
+        }
+        for key in 0..40 {
+            let (_, node) = cluster.deposit_again(1, key);
+            assert_ne!(node, "node-2", "seed {seed}");
+        }
+        assert!(!back.partitions().is_empty(), "seed {seed}");
+    }
+}
