@@ -86,7 +86,7 @@ impl PublishOptions {
         self
     }
 
-    /// Senders at the same time; others are refused.
+    /// Senders at the same time; others are refused. One that connects again counts once.
     pub fn sessions_max(mut self, sessions: usize) -> Self {
         self.sessions_max = sessions.max(1);
         self
@@ -447,6 +447,9 @@ where
         else {
             return;
         };
+        let of_proxy = |it: &&Session| it.peer == frame.from && it.proxy == *proxy;
+        let known = self.sessions.values().find(of_proxy);
+        let known = known.map(|it| (it.id, it.opening == *opening));
         let refusal = if self.is_draining {
             Some(Refusal::Terminated)
         } else if type_name != M::NAME {
@@ -454,7 +457,7 @@ where
             Some(Refusal::Type { has })
         } else if *type_version != M::VERSION {
             Some(Refusal::Version { has: M::VERSION })
-        } else if self.sessions.len() >= self.options.sessions_max {
+        } else if known.is_none() && self.sessions.len() >= self.options.sessions_max {
             Some(Refusal::Sessions)
         } else {
             None
@@ -469,9 +472,7 @@ where
             self.node.send(&frame.from, *proxy, self.id, &body);
             return;
         }
-        let of_proxy = |it: &&Session| it.peer == frame.from && it.proxy == *proxy;
-        let known = self.sessions.values().find(of_proxy);
-        match known.map(|it| (it.id, it.opening == *opening)) {
+        match known {
             // The answer was lost, or is under way.
             Some((id, true)) => return self.say_opened(id),
             Some((id, false)) => self.close(id, cx),

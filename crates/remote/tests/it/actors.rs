@@ -408,6 +408,30 @@ fn unused_credit_of_one_sender_goes_to_another() {
     }
 }
 
+/// The port still has the session of the broken connection.
+#[test]
+fn a_sender_that_connects_again_is_not_refused_at_the_limit_of_senders() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, _) = world.adder(&a, "sums", PublishOptions::new().sessions_max(1));
+        let adder = b.remote::<Add>("sums").expect("a valid name");
+        world.connected(&adder);
+        for number in 1..=3 {
+            world.nats.lose_connection("b");
+            world.until(|| !adder.is_connected());
+            let reply = adder.ask(Add(1)).timeout(Duration::from_secs(10)).wait();
+            assert_eq!(reply, Ok(number), "seed {seed}");
+        }
+        let other = b.remote::<Add>("sums").expect("a valid name");
+        let error = other.ask(Add(1)).wait();
+        assert!(
+            matches!(error, Err(RemoteAskError::Unknown(_))),
+            "seed {seed}: {error:?}"
+        );
+        assert_eq!(seen.len(), 3, "seed {seed}");
+    }
+}
+
 #[test]
 fn deadlines_travel_and_expired_messages_are_not_handled() {
     for seed in 0..SEEDS {
