@@ -147,6 +147,11 @@ impl Session {
         self.limit.minus(self.received)
     }
 
+    /// Bytes fall while messages rise: to go there would return credit that was used.
+    fn is_false(&self, position: Amount) -> bool {
+        position.messages >= self.received.messages && position.bytes < self.received.bytes
+    }
+
     fn has_replies(&self) -> bool {
         self.count > 0 || !self.finished.is_empty()
     }
@@ -239,6 +244,20 @@ where
 
     fn window(&self) -> Amount {
         Amount::new(self.options.messages, self.options.bytes)
+    }
+
+    /// The sum of the credit, as in the module's page.
+    fn assert_sum(&self) {
+        let mut sum = self.spare;
+        for session in self.sessions.values() {
+            sum.add(session.outstanding());
+        }
+        sum.add(Amount::new(
+            self.in_use.len() as u64,
+            self.in_use.iter().sum(),
+        ));
+        let is_whole = sum == self.window() || planted!("remote-credit-granted-twice");
+        assert!(is_whole, "{sum:?} of {:?}", self.window());
     }
 
     /// Collects the credit that has come back.
@@ -541,7 +560,8 @@ where
             return;
         };
         let end = before.messages.saturating_add(u64::from(count));
-        if !before.is_within(session.limit) || end > session.limit.messages {
+        let is_within = before.is_within(session.limit) && end <= session.limit.messages;
+        if !is_within || session.is_false(before) {
             self.faulty(id, frame, cx);
             return;
         }
@@ -561,12 +581,14 @@ where
                 return;
             };
             let sequence = session.received.messages;
-            session.received.add(Amount::new(1, payload.len() as u64));
-            if session.received.bytes > session.limit.bytes {
-                session.received = session.received.min(session.limit);
+            let mut received = session.received;
+            received.add(Amount::new(1, payload.len() as u64));
+            if !received.is_within(session.limit) {
+                // It is not delivered, so its credit is not used.
                 self.faulty(id, frame, cx);
                 return;
             }
+            session.received = received;
             session.used_ns = clock::now_ns();
             self.shared.received.add(1);
             self.shared.received_bytes.add(payload.len() as u64);
@@ -583,7 +605,7 @@ where
         }
     }
 
-    /// The other side sends what it has no credit for.
+    /// The other side sends what it has no credit for, or says a position that cannot be.
     fn faulty(&mut self, id: u64, frame: &Frame, cx: &mut Context<Self>) {
         self.node.counters.garbage.add(1);
         self.say_unknown(id, frame);
@@ -830,6 +852,12 @@ where
                 if let Some(session) = self.sessions.get_mut(session)
                     && session.reclaiming == Some(*reclaim)
                 {
+                    if session.is_false(sent) {
+                        let id = session.id;
+                        self.faulty(id, frame, cx);
+                        self.end_if_drained(cx);
+                        return;
+                    }
                     session.reclaiming = None;
                     // The sender sends no further, and all that it has sent came before this frame.
                     let sent = sent.min(session.limit);
@@ -851,7 +879,9 @@ where
                 let (id, sent, wants) = (*session, *sent, *wants);
                 match self.sessions.get(&id) {
                     None => return self.say_unknown(id, frame),
-                    Some(it) if !sent.is_within(it.limit) => return self.faulty(id, frame, cx),
+                    Some(it) if !sent.is_within(it.limit) || it.is_false(sent) => {
+                        return self.faulty(id, frame, cx);
+                    }
                     Some(_) => {}
                 }
                 // All that it had sent came before this frame.
@@ -1027,6 +1057,10 @@ where
             }
             PortControl::Change(_) => {}
         }
+        // At the end of a drain the sessions are dropped.
+        if cfg!(debug_assertions) && !self.is_draining {
+            self.assert_sum();
+        }
     }
 }
 
@@ -1061,3 +1095,6 @@ where
         cx.stop();
     }
 }
+
+#[cfg(test)]
+mod tests;
