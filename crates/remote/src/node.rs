@@ -29,7 +29,8 @@ use crate::{
     wire::{self, Body, Frame, NodeId, WireError},
 };
 
-/// Control messages that wait at an actor of this crate. Their senders are bounded: each session has a few under way.
+/// Control messages that wait at an actor of this crate. Their senders are bounded: each session has a few under way. A port
+/// takes messages there, too: see [`PublishOptions::control_bound`](crate::PublishOptions::control_bound).
 pub(crate) const CONTROL_BOUND: usize = 4_096;
 
 /// The options of a node.

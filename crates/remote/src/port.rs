@@ -14,7 +14,8 @@
 //! sender answers (`Reclaimed`), because messages may be under way.
 //!
 //! **If local senders fill the lane**, the port's message waits in the port's outbox, and the port is muted: it handles no
-//! further frames. Those are bounded by the credit.
+//! further frames. Those are bounded by the credit: at most one for each message of the window. The port's own lane has a
+//! slot for each of them.
 //!
 //! **An ask that may be sent again** has a number, and its reply is remembered for a while: see `memory`.
 
@@ -29,6 +30,7 @@ use bytes::Bytes;
 use freeboard_actor::{
     Actor, ActorRef, AskError, Context, CreditWindow, Handler, Receives, Terminated,
 };
+use freeboard_flow::BOUND_MAX;
 use freeboard_meter::Counter;
 use freeboard_platform::{clock, planted};
 
@@ -79,11 +81,28 @@ impl PublishOptions {
         self
     }
 
-    /// The window: messages and bytes of all senders together that are granted, queued, or asks without a reply. At most the
-    /// bound of the lane, at least 1. A larger message than `bytes` is refused.
+    /// The window: messages and bytes of all senders together that are granted, queued, or asks without a reply. At least 1,
+    /// and if it has more messages than the bound of the lane, it is reduced to that. A larger message than `bytes` is
+    /// refused.
     pub fn window(mut self, messages: u64, bytes: u64) -> Self {
         (self.messages, self.bytes) = (messages.max(1), bytes.max(1));
         self
+    }
+
+    /// The window is at most the bound of the lane.
+    pub(crate) fn within<A: Actor>(mut self, actor: &ActorRef<A>) -> Self {
+        if let Some(lane) = actor.snapshot().lanes.get(self.lane) {
+            self.messages = self.messages.min(lane.bound);
+        }
+        self
+    }
+
+    /// The bound of the port's own lane. Frames that senders repeat may fill half of it, see `Port::started`. The other half
+    /// has a slot for each message that is granted, and for the last frame of each session.
+    pub(crate) fn control_bound(&self) -> usize {
+        let messages = usize::try_from(self.messages).unwrap_or(usize::MAX);
+        let half = messages.saturating_add(self.sessions_max);
+        half.clamp(CONTROL_BOUND / 2, BOUND_MAX as usize / 2) * 2
     }
 
     /// Senders at the same time; others are refused. One that connects again counts once.
@@ -986,6 +1005,7 @@ where
         cx.watch(&self.actor);
         let me = cx.actor_ref();
         let unheard = self.shared.clone();
+        let repeated_max = self.options.control_bound() as u64 / 2;
         self.node.add_route(self.id, move |arrived| {
             // On the thread of the engine, which must not wait, and this actor may be muted. A message that is not taken
             // is a gap, and other frames are repeated.
@@ -997,7 +1017,7 @@ where
                 frame.body,
                 Body::Open { .. } | Body::Probe { .. } | Body::Want { .. } | Body::Find { .. }
             );
-            let has_place = !is_repeated || me.depth() < CONTROL_BOUND as u64 / 2;
+            let has_place = !is_repeated || me.depth() < repeated_max;
             let control = PortControl::Arrived(frame);
             if !has_place || me.try_tell_lane(CONTROL_LANE, control).is_err() {
                 unheard.stale.add(1);

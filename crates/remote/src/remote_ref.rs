@@ -224,6 +224,7 @@ impl Node {
         if published.get(name).is_some_and(Published::is_published) {
             return Err(NodeError::Published(name.to_owned()));
         }
+        let options = options.within(actor);
         let id = inner.next_id();
         // The counters of a name go on.
         let before = published.get(name).map(|it| it.shared.clone());
@@ -253,7 +254,7 @@ impl Node {
         });
         let pending = usize::try_from(options.messages).unwrap_or(usize::MAX);
         let spawn = SpawnOptions::new()
-            .lane(LaneConfig::bounded(CONTROL_BOUND))
+            .lane(LaneConfig::bounded(options.control_bound()))
             .pending_asks(pending);
         let port = Port::<A, M>::new(
             inner.clone(),

@@ -50,7 +50,7 @@ use crate::{
 
 /// The lane of messages.
 pub(crate) const MESSAGE_LANE: usize = 1;
-/// Messages of this process that wait for the host.
+/// The least bound of the host's messages. A larger window of the other nodes raises it.
 pub(super) const HOST_MESSAGES: usize = 1_024;
 /// Messages that wait for claims, of all partitions.
 const WAITING_MAX: usize = 4_096;

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use freeboard_actor::{
     Actor, ActorRef, Ask, AskError, Directory, Receives, SpawnOptions, TellError,
 };
-use freeboard_flow::{LaneConfig, random};
+use freeboard_flow::{BOUND_MAX, LaneConfig, random};
 use freeboard_platform::clock;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -305,10 +305,13 @@ impl Node {
         let (lease, lease_shared) = self.lease(options.ttl)?;
         let shared = Arc::new(Shared::new(&options));
         let window = PublishOptions::new().window(options.window.0, options.window.1);
+        // The window is at most the bound of its lane.
+        let messages = usize::try_from(options.window.0).unwrap_or(usize::MAX);
+        let messages = messages.clamp(HOST_MESSAGES, BOUND_MAX as usize);
         let host = Host::new(inner.clone(), options, shared.clone(), lease_shared, store);
         let lanes = [
             LaneConfig::bounded(CONTROL_BOUND),
-            LaneConfig::bounded(HOST_MESSAGES).overload(freeboard_flow::Overload::Wait),
+            LaneConfig::bounded(messages).overload(freeboard_flow::Overload::Wait),
         ];
         let spawn = SpawnOptions::new()
             .lanes(lanes)

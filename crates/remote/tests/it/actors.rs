@@ -310,8 +310,12 @@ fn a_name_that_nobody_publishes_and_other_types_are_refused() {
     }
 }
 
-/// An actor with a bound of 64 that takes nothing until it is opened.
+/// An actor with this bound that takes nothing until it is opened.
 pub(crate) fn slow(node: &Node, bound: usize) -> (Seen, ActorRef<Slow>) {
+    slow_with(node, bound, bound as u64)
+}
+
+fn slow_with(node: &Node, bound: usize, window: u64) -> (Seen, ActorRef<Slow>) {
     let seen = Seen::default();
     let actor = Slow {
         seen: seen.clone(),
@@ -320,9 +324,7 @@ pub(crate) fn slow(node: &Node, bound: usize) -> (Seen, ActorRef<Slow>) {
     let lanes = [LaneConfig::bounded(16), LaneConfig::bounded(bound)];
     let options = SpawnOptions::new().lanes(lanes);
     let slow = node.system().spawn_once(options, actor).expect("valid");
-    let window = PublishOptions::new()
-        .lane(1)
-        .window(bound as u64, 1_000_000);
+    let window = PublishOptions::new().lane(1).window(window, 1_000_000);
     node.publish_with::<Add, _>("slow", &slow, window)
         .expect("published");
     (seen, slow)
@@ -355,6 +357,49 @@ fn the_bound_of_the_far_mailbox_is_hard_and_each_policy_acts_at_the_sender() {
         world.until(|| seen.len() == accepted);
         assert!(seen.numbers().is_sorted(), "seed {seed}");
     }
+}
+
+#[test]
+fn a_window_is_reduced_to_the_bound_of_the_lane() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, actor) = slow_with(&a, 8, 1_000);
+        let to = b.remote::<Add>("slow").expect("a valid name");
+        world.connected(&to);
+        for number in 0..20 {
+            to.tell(Add(number)).expect("accepted");
+            world.system.advance(Duration::from_millis(5));
+        }
+        let own = a.snapshot();
+        assert_eq!(actor.depth(), 8, "seed {seed}");
+        assert_eq!(own.published[0].counters.received, 8, "seed {seed}");
+        actor.tell(Open).expect("alive");
+        world.until(|| seen.len() == 20);
+    }
+}
+
+/// Local senders fill the lane, so the port is muted. Each of the messages that are granted comes in a frame of its own.
+#[test]
+fn a_muted_port_has_capacity_for_each_message_that_it_has_granted() {
+    const MESSAGES: u64 = 5_000;
+    let seed = 3;
+    let (world, a, b) = two_nodes(seed);
+    let (seen, actor) = slow(&a, MESSAGES as usize);
+    let to = b.remote::<Add>("slow").expect("a valid name");
+    world.connected(&to);
+    for number in 0..MESSAGES {
+        actor.tell_lane(1, Add(number)).expect("it has capacity");
+    }
+    for number in 0..MESSAGES {
+        to.tell(Add(number)).expect("accepted");
+        world.system.run_until_idle();
+    }
+    world.system.advance(Duration::from_secs(1));
+    assert_eq!(b.snapshot().references[0].counters.frames, MESSAGES);
+    actor.tell(Open).expect("alive");
+    world.until(|| seen.len() as u64 == 2 * MESSAGES);
+    let counters = a.snapshot().published[0].counters;
+    assert_eq!((counters.stale, counters.lost), (0, 0), "seed {seed}");
 }
 
 #[test]
