@@ -186,7 +186,6 @@ pub(crate) struct LeasePlan {
 
 impl LeasePlan {
     pub(crate) fn new(prefix: &str, ttl: Duration) -> Self {
-        let prefix = prefix.replace('/', "-");
         Self {
             leases: format!("{prefix}-leases"),
             names: format!("{prefix}-names"),

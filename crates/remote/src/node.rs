@@ -75,7 +75,8 @@ impl NodeOptions {
         self
     }
 
-    /// The first part of all subjects and buckets, default `freeboard`. Nodes of different prefixes do not see each other.
+    /// The first part of all subjects and buckets, default `freeboard`: letters, digits, `-` and `_`. Nodes of different
+    /// prefixes do not see each other.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -109,6 +110,13 @@ impl NodeOptions {
     fn validate(&self) -> Result<(), NodeError> {
         check_name(&self.name)?;
         check_name(&self.prefix)?;
+        // The subjects of the prefix `a/name` would be among those of `a`, and buckets have no parts.
+        if self.prefix.contains('/') {
+            return Err(NodeError::Option(format!(
+                "the prefix `{}` has a `/`",
+                self.prefix
+            )));
+        }
         if self.heartbeat.is_zero() || self.down_after < self.heartbeat.saturating_mul(3) {
             return Err(NodeError::Option(
                 "a node counts as down after at least three heartbeats".to_owned(),
@@ -206,7 +214,7 @@ impl NodeInner {
     }
 
     pub(crate) fn subject(&self, rest: &str) -> String {
-        format!("{}.{rest}", self.options.prefix.replace('/', "."))
+        format!("{}.{rest}", self.options.prefix)
     }
 
     pub(crate) fn inbox_of(&self, node: &NodeId) -> String {

@@ -238,15 +238,14 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
     }
 
-    /// The key of a partition's entry.
+    /// The key of a partition's entry. Names have no dots, so two directories have no key in common.
     fn key(&self, partition: u32) -> String {
-        format!("{}.p.{partition}", self.name.replace('/', "."))
+        format!("{}.p.{partition}", self.name)
     }
 
     /// The key of the entry that says that a node takes part.
     fn host_key(&self, node: &NodeId) -> String {
-        let (directory, node) = (&self.name, LeasePlan::key_of(&node.name));
-        format!("{}.host.{node}", directory.replace('/', "."))
+        format!("{}.host.{}", self.name, node.name)
     }
 
     /// Deletes the entry of a node, unless a later start has replaced it. A node that lives announces itself again.
@@ -315,13 +314,14 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     }
 
     fn watched(&mut self, key: &str, entry: Option<&Entry>, cx: &mut Context<Self>) {
-        let name = self.name.replace('/', ".");
-        let Some(rest) = key.strip_prefix(&name).and_then(|it| it.strip_prefix('.')) else {
+        let rest = key.strip_prefix(&self.name);
+        let Some(rest) = rest.and_then(|it| it.strip_prefix('.')) else {
             return;
         };
         if let Some(host) = rest.strip_prefix("host.") {
-            let host = host.replace('.', "/");
             let value = entry.and_then(|it| from_bytes::<(NodeId, u32)>(&it.value));
+            // An entry that names another node is foreign.
+            let value = value.filter(|(id, _)| id.name == host);
             match value {
                 Some((id, partitions)) => {
                     if partitions != self.shared.partitions {
@@ -333,11 +333,11 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                         tracing::error!("directory `{}`: {text}", self.name);
                         self.shared.set_trouble(Some(text));
                     }
-                    self.hosts.insert(host, id);
+                    self.hosts.insert(host.to_owned(), id);
                 }
                 None => {
                     self.is_announced &= host != self.node.id.name;
-                    self.hosts.remove(&host);
+                    self.hosts.remove(host);
                 }
             }
             self.later(cx);
@@ -536,13 +536,9 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
     }
 
-    /// Takes the next step of a claim.
+    /// Takes the next step of a claim. It routes nothing itself: `route` calls it.
     fn claim(&mut self, index: u32, cx: &mut Context<Self>) {
         if self.sends_only {
-            // Another node may have come.
-            if !self.live_hosts().is_empty() {
-                self.give_up_claim(index, cx);
-            }
             return;
         }
         let Some(own) = self.own_lease() else {
@@ -938,6 +934,10 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         let keeper = entry.map(|(_, lease)| lease.node.clone());
         match keeper {
             Some(node) if node != self.node.id && self.node.table.is_up(&node) => {
+                self.give_up_claim(index, cx);
+            }
+            // Another node may have come.
+            _ if self.sends_only && !self.live_hosts().is_empty() => {
                 self.give_up_claim(index, cx);
             }
             _ => self.claim(index, cx),

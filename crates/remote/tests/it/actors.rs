@@ -305,6 +305,9 @@ fn a_name_that_nobody_publishes_and_other_types_are_refused() {
                 "{bad:?}"
             );
         }
+        let options = NodeOptions::new("").name("c").prefix("a/name");
+        let nested = Node::join_over(&world.another(), world.engine("c"), options);
+        assert!(matches!(nested, Err(NodeError::Option(_))), "{nested:?}");
         let again = a.publish::<Add, _>("sums", &world.adder(&a, "x", PublishOptions::new()).1);
         assert!(matches!(again, Err(NodeError::Published(_))));
     }

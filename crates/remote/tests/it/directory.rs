@@ -117,7 +117,11 @@ impl RemoteStore<u64, Account> for Accounts {
 type Bank = RemoteDirectory<u64, Account>;
 
 fn options() -> RemoteDirectoryOptions<u64, Account> {
-    RemoteDirectoryOptions::new("bank")
+    options_of("bank")
+}
+
+fn options_of(directory: &str) -> RemoteDirectoryOptions<u64, Account> {
+    RemoteDirectoryOptions::new(directory)
         .partitions(16)
         .lease(LEASE)
         .idle_after(Duration::from_secs(30))
@@ -293,6 +297,33 @@ fn a_node_that_only_sends_keeps_nothing_and_its_messages_wait_for_one_that_keeps
         assert_eq!(keepers.len(), 2, "seed {seed}: {keepers:?}");
         assert!(cluster.nodes[0].1.partitions().is_empty(), "seed {seed}");
         assert!(cluster.keepers().values().all(|it| *it == 1));
+    }
+}
+
+/// The keys of a directory and its nodes are not those of a directory whose name begins with its own.
+#[test]
+fn directories_whose_names_begin_alike_leave_each_other_alone() {
+    let seeds = (0..SEEDS).flat_map(|seed| [(seed, "host/x"), (seed, "y")]);
+    for (seed, name) in seeds {
+        let mut cluster = Cluster::new(seed, 0);
+        let node = cluster.world.node("x", seed * 100 + 1);
+        let other = bank_with(options_of("bank/host"), &node, &Ledger::default());
+        let node = cluster.world.node(name, seed * 100 + 2);
+        let first = bank(&node, &cluster.ledger);
+        cluster.nodes.push((node, first.clone()));
+        let node = cluster.world.node("front", seed * 100 + 3);
+        let front = bank_with(options().sends_only(), &node, &cluster.ledger);
+        cluster.nodes.push((node, front));
+        cluster.world.system.advance(Duration::from_secs(5));
+        for key in 0..40 {
+            let (_, keeper) = cluster.deposit(1, key).expect("a reply");
+            assert_eq!(keeper, name, "seed {seed}");
+            let (_, keeper) = other.ask(&key, Deposit(1)).wait().expect("a reply");
+            assert_eq!(keeper, "x", "seed {seed}, {name}");
+        }
+        cluster.world.system.advance(Duration::from_secs(5));
+        let releases = [&first, &other].map(|it| it.counters().releases);
+        assert_eq!(releases, [0, 0], "seed {seed}, {name}");
     }
 }
 
