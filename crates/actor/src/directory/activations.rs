@@ -123,6 +123,8 @@ pub(super) struct Activations<K, A: Actor> {
     /// Entries of all shards.
     len: AtomicUsize,
     next_epoch: AtomicU64,
+    /// Keys get no new activations.
+    is_closed: AtomicBool,
     /// Held while activations are closed, so that one thread at a time closes each (`retire`), and each makes room for one.
     closing: Mutex<()>,
     /// The time of the last sweep: exact enough for idleness, and free to read.
@@ -327,6 +329,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             hasher,
             len: AtomicUsize::new(0),
             next_epoch: AtomicU64::new(1),
+            is_closed: AtomicBool::new(false),
             closing: Mutex::new(()),
             coarse_ns: AtomicU64::new(clock::now_ns()),
             search_after_ns: AtomicU64::new(0),
@@ -405,6 +408,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             let entry = shard.get(key);
             if let Some(entry) = entry.filter(|it| !it.actor.cell().core().mailbox.is_closed()) {
                 return Ok(entry.actor.clone());
+            }
+            // Under the lock, which `close_all` takes after it has set this: it sees each entry that is made before.
+            // Ordering: Acquire, pairs with the Release there.
+            if self.is_closed.load(Ordering::Acquire) {
+                return Err(DirectoryError::Closed);
             }
             let (after, kept) = match entry {
                 // Above the bound, an activation that has not ended yet has given its place to another key.
@@ -603,6 +611,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Activations<K, A> {
             cores.extend(shard.values().map(|it| it.actor.cell().core_ref().clone()));
         }
         self.close(cores);
+    }
+
+    /// Passivates all activations; there will be no others, besides those of actors whose save has failed.
+    pub(super) fn close_all(&self) {
+        // Ordering: Release, pairs with the Acquire in `begin`.
+        self.is_closed.store(true, Ordering::Release);
+        self.passivate_all();
     }
 
     /// Stops all activations without saving them; there will be no others.

@@ -39,8 +39,8 @@ pub enum DirectoryError {
     /// There are as many activations as the options permit, and none that is idle may make room.
     #[error("the directory has {0} activations, its maximum")]
     Full(usize),
-    /// The system is shutting down, or was dropped.
-    #[error("the system is shutting down")]
+    /// The directory was closed or abandoned, or the system is shutting down, or was dropped.
+    #[error("the directory is closed")]
     Closed,
 }
 
@@ -138,7 +138,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Directory<K, A> {
     /// with the next one.
     ///
     /// # Errors
-    /// [`DirectoryError`] at the bound, or during a shutdown.
+    /// [`DirectoryError`] at the bound, if the directory is closed, or during a shutdown.
     pub fn get(&self, key: &K) -> Result<ActorRef<A>, DirectoryError> {
         self.inner.activate(key)
     }
@@ -151,7 +151,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Directory<K, A> {
     /// [`ActorRef::tell`] to the activation of the key.
     ///
     /// # Errors
-    /// As there; [`TellError::Full`] also at the bound of the directory, [`TellError::Closed`] during a shutdown.
+    /// As there; [`TellError::Full`] also at the bound of the directory, [`TellError::Closed`] if the directory is closed,
+    /// and during a shutdown.
     pub fn tell<M: Message>(&self, key: &K, msg: M) -> Result<(), TellError<M>>
     where
         A: Receives<M>,
@@ -225,6 +226,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, A: Actor> Directory<K, A> {
     /// [`Directory::passivate`] for all keys. Later messages begin new activations.
     pub fn passivate_all(&self) {
         self.inner.passivate_all();
+    }
+
+    /// [`Directory::passivate_all`], and a key without an activation gets none any more: its messages come back as
+    /// `Closed`. An activation that stays because an outbox holds messages for it, or because its save has failed, takes
+    /// messages: call this again until [`Directory::activations`] is 0. For a process that gives its keys to another.
+    pub fn close(&self) {
+        self.inner.close_all();
     }
 
     /// Stops all activations between two messages, without saving them. Messages that are queued or come later are not

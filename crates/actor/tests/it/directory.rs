@@ -741,3 +741,23 @@ fn an_abandoned_directory_stops_its_actors_and_saves_nothing() {
     assert!(lock(&bank.0.alive).is_empty(), "their actors are dropped");
     assert_eq!(shed(&actor, "stopped"), 1, "the queued message");
 }
+
+#[test]
+fn a_closed_directory_handles_and_saves_what_it_has_accepted() {
+    let system = system();
+    let (accounts, bank) = accounts(&system, DirectoryOptions::new());
+    let gate = Gate::default();
+    accounts.tell(&1, gate.clone()).expect("accepted");
+    gate.wait_arrived(1);
+    accounts.tell(&1, 7_u64).expect("accepted");
+    accounts.tell(&2, 5_u64).expect("accepted");
+    accounts.close();
+    for key in 1..4 {
+        assert_eq!(accounts.tell(&key, 1_u64), Err(TellError::Closed(1)));
+    }
+    assert_eq!(accounts.get(&1).err(), Some(DirectoryError::Closed));
+    gate.open();
+    eventually("all have ended", || accounts.activations() == 0);
+    assert_eq!((bank.saved(1), bank.saved(2)), (Some(7), Some(5)));
+    assert_eq!(bank.0.epochs.len(), 2, "no others were loaded");
+}

@@ -16,16 +16,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use bytes::Bytes;
 use freeboard_actor::{
-    Activation, Actor, Context, Deferred, DeferredHandler, DirectoryOptions, Handler, Store,
+    Activation, Actor, Context, Deferred, DeferredHandler, DirectoryError, DirectoryOptions,
+    Handler, Store,
 };
 use freeboard_flow::LaneConfig;
 use freeboard_platform::{clock, planted};
@@ -134,8 +132,6 @@ impl<K, A, S: RemoteStore<K, A>> StoreOf<K, A> for S {
 struct PartStore<K, A> {
     store: Stored<K, A>,
     fence: Fence,
-    /// Whoever still knows the directory makes no activation in it.
-    is_released: Arc<AtomicBool>,
 }
 
 impl<K: RemoteKey, A: Actor> Store<K, A> for PartStore<K, A> {
@@ -144,10 +140,6 @@ impl<K: RemoteKey, A: Actor> Store<K, A> for PartStore<K, A> {
     fn load(&self, activation: &Activation<K>) -> Result<A, String> {
         if !self.fence.is_valid() {
             return Err("the lease of this node is over".to_owned());
-        }
-        // Ordering: Acquire, pairs with the Release of `release`. An activation that began before is counted, and saved.
-        if self.is_released.load(Ordering::Acquire) {
-            return Err("the partition moves".to_owned());
         }
         self.store.load(&activation.key, &self.fence)
     }
@@ -471,20 +463,35 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 return;
             }
         };
-        let actor = match owned.directory.get(&key) {
-            Ok(actor) => actor,
-            Err(_) => {
+        let mut reply = reply;
+        loop {
+            let actor = match owned.directory.get(&key) {
+                Ok(actor) => actor,
+                Err(DirectoryError::Closed) => {
+                    self.refuse(reply, Failure::Down("this node has left".to_owned()));
+                    return;
+                }
+                Err(_) => {
+                    self.refuse(reply, Failure::Full);
+                    return;
+                }
+            };
+            if actor.depth() >= self.shared.mailbox.bound() {
                 self.refuse(reply, Failure::Full);
                 return;
             }
-        };
-        if actor.depth() >= self.shared.mailbox.bound() {
-            self.refuse(reply, Failure::Full);
-            return;
-        }
-        match deliver(&actor, routed, until_ns, reply, cx) {
-            Ok(()) => self.shared.delivered.add(1),
-            Err(_) => self.shared.refused.add(1),
+            reply = match deliver(&actor, &routed, until_ns, reply, cx) {
+                Ok(()) => {
+                    self.shared.delivered.add(1);
+                    return;
+                }
+                // It was passivated since: the next activation gets the message.
+                Err((reply, Failure::Stale(_))) => reply,
+                Err((reply, failure)) => {
+                    self.refuse(reply, failure);
+                    return;
+                }
+            };
         }
     }
 
@@ -634,19 +641,13 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             return;
         };
         if fence.is_valid() {
-            let is_released = Arc::new(AtomicBool::new(false));
             let store = PartStore {
                 store: self.load.clone(),
                 fence: fence.clone(),
-                is_released: is_released.clone(),
             };
             let directory = cx.system().directory(self.member.clone(), store);
             let directory = directory.expect("the options were checked");
-            let owned = Arc::new(Owned {
-                directory,
-                fence,
-                is_released,
-            });
+            let owned = Arc::new(Owned { directory, fence });
             self.shared.keep(index, owned.clone());
             self.shared.claims.add(1);
             self.partitions[index as usize].ownership = Ownership::Kept(owned);
@@ -815,9 +816,8 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         match mem::replace(&mut partition.ownership, Ownership::Free) {
             Ownership::Kept(owned) => {
                 drop(self.shared.remove(index));
-                // Ordering: Release, see `PartStore::load`.
-                owned.is_released.store(true, Ordering::Release);
-                owned.directory.passivate_all();
+                // Who has found the partition just before comes to this host with his message.
+                owned.directory.close();
                 partition.ownership = Ownership::Releasing(owned, VecDeque::new());
             }
             other => partition.ownership = other,
@@ -833,7 +833,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             };
             if owned.directory.activations() > 0 {
                 // Those whose outbox had messages, or whose save has failed.
-                owned.directory.passivate_all();
+                owned.directory.close();
                 continue;
             }
             if !partition.is_under_way {

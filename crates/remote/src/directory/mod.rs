@@ -496,11 +496,29 @@ enum Started<K: RemoteKey, A: Actor, M: RemoteMessage>
 where
     A: Receives<M, Reply = M::Reply>,
 {
-    Here(freeboard_actor::DirectoryAsk<K, A, M>),
-    Routed(
-        Ask<Host<K, A>, Routed, Result<Bytes, Failure>>,
-        PhantomData<M>,
-    ),
+    Here(freeboard_actor::DirectoryAsk<K, A, M>, ByHost<K, A>),
+    Routed(HostAsk<K, A>, PhantomData<M>),
+}
+
+type HostAsk<K, A> = Ask<Host<K, A>, Routed, Result<Bytes, Failure>>;
+
+/// An ask by this node's host.
+struct ByHost<K: RemoteKey, A: Actor> {
+    directory: RemoteDirectory<K, A>,
+    key: Bytes,
+    deadline_ns: Option<u64>,
+}
+
+impl<K: RemoteKey, A: Actor> ByHost<K, A> {
+    fn ask<M: RemoteMessage>(self, msg: &M) -> Result<HostAsk<K, A>, RemoteAskError> {
+        let routed = self.directory.routed(self.key, msg);
+        let routed = routed.map_err(RemoteAskError::TooLarge)?;
+        let ask = self.directory.host.ask(routed).lane(host::MESSAGE_LANE);
+        Ok(match self.deadline_ns {
+            Some(deadline_ns) => ask.deadline(clock::to_instant(deadline_ns)),
+            None => ask,
+        })
+    }
 }
 
 impl<K, A, M> RemoteDirectoryAsk<K, A, M>
@@ -530,20 +548,21 @@ where
             deadline_ns,
         } = self;
         let encoded = encode_key(&key);
-        if let Some(owned) = directory.shared.owned(&encoded)
+        let owned = directory.shared.owned(&encoded);
+        let by_host = ByHost {
+            directory,
+            key: encoded,
+            deadline_ns,
+        };
+        if let Some(owned) = owned
             && let Some(until_ns) = owned.fence.valid_until_ns()
         {
             let deadline_ns = deadline_ns.unwrap_or(u64::MAX).min(until_ns);
             let ask = owned.directory.ask(&key, msg);
-            return Ok(Started::Here(ask.deadline(clock::to_instant(deadline_ns))));
+            let ask = ask.deadline(clock::to_instant(deadline_ns));
+            return Ok(Started::Here(ask, by_host));
         }
-        let routed = directory.routed(encoded, &msg);
-        let routed = routed.map_err(RemoteAskError::TooLarge)?;
-        let mut ask = directory.host.ask(routed).lane(host::MESSAGE_LANE);
-        if let Some(deadline_ns) = deadline_ns {
-            ask = ask.deadline(clock::to_instant(deadline_ns));
-        }
-        Ok(Started::Routed(ask, PhantomData))
+        Ok(Started::Routed(by_host.ask(&msg)?, PhantomData))
     }
 
     /// Blocks until the reply is here.
@@ -552,7 +571,11 @@ where
     /// [`RemoteAskError`].
     pub fn wait(self) -> Result<M::Reply, RemoteAskError> {
         match self.start()? {
-            Started::Here(ask) => ask.wait().map_err(local_error),
+            Started::Here(ask, by_host) => match ask.wait() {
+                // The partition was given up meanwhile.
+                Err(AskError::Closed(msg)) => decode::<M>(by_host.ask(&msg)?.wait()),
+                outcome => outcome.map_err(local_error),
+            },
             Started::Routed(ask, _) => decode::<M>(ask.wait()),
         }
     }
@@ -571,21 +594,24 @@ where
         let started = self.start();
         Box::pin(async move {
             match started? {
-                Started::Here(ask) => ask.await.map_err(local_error),
+                Started::Here(ask, by_host) => match ask.await {
+                    // The partition was given up meanwhile.
+                    Err(AskError::Closed(msg)) => decode::<M>(by_host.ask(&msg)?.await),
+                    outcome => outcome.map_err(local_error),
+                },
                 Started::Routed(ask, _) => decode::<M>(ask.await),
             }
         })
     }
 }
 
-/// The error of an ask of an activation on this node.
+/// The error of an ask of an activation on this node, or of its host.
 fn local_error<M>(error: AskError<M>) -> RemoteAskError {
     match error {
         AskError::Full(_) => RemoteAskError::Full,
+        AskError::Closed(_) => RemoteAskError::Down("this node has left".to_owned()),
         AskError::Expired => RemoteAskError::Expired,
         AskError::Shed => RemoteAskError::Shed,
-        // The partition was lost while the ask was made. It was not handled.
-        AskError::Closed(_) => RemoteAskError::Stale("the partition has moved".to_owned()),
         _ => RemoteAskError::NoReply,
     }
 }
@@ -595,9 +621,6 @@ fn decode<M: RemoteMessage>(
 ) -> Result<M::Reply, RemoteAskError> {
     let payload = match outcome {
         Ok(reply) => reply?,
-        Err(AskError::Closed(_)) => {
-            return Err(RemoteAskError::Down("this node has left".to_owned()));
-        }
         Err(error) => return Err(local_error(error)),
     };
     postcard::from_bytes(&payload).map_err(|error| RemoteAskError::Encoding(error.to_string()))

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -59,7 +59,10 @@ impl RemoteMessage for Routed {
 pub(crate) type RoutedReply = Deferred<Result<Bytes, Failure>>;
 
 type Deliver<K, A> =
-    fn(&ActorRef<A>, Routed, u64, RoutedReply, &mut Context<Host<K, A>>) -> Result<(), Failure>;
+    fn(&ActorRef<A>, &Routed, u64, RoutedReply, &mut Context<Host<K, A>>) -> Result<(), Refused>;
+
+/// A message that was not delivered: its reply port, and why. [`Failure::Stale`]: the activation takes no more messages.
+pub(crate) type Refused = (RoutedReply, Failure);
 
 /// The message types that come over the network, by name.
 pub(crate) struct Accepts<K: RemoteKey, A: Actor>(BTreeMap<&'static str, (u32, Deliver<K, A>)>);
@@ -97,28 +100,20 @@ impl<K: RemoteKey, A: Actor> Accepts<K, A> {
 /// lease, so one that waited in the mailbox of a paused process is not handled.
 fn deliver<K: RemoteKey, A: Actor + Receives<M, Reply = M::Reply>, M: RemoteMessage>(
     actor: &ActorRef<A>,
-    routed: Routed,
+    routed: &Routed,
     lease_until_ns: u64,
     reply: RoutedReply,
     cx: &mut Context<Host<K, A>>,
-) -> Result<(), Failure> {
-    let decoded = postcard::from_bytes::<M>(&routed.payload);
-    let msg = match decoded {
+) -> Result<(), Refused> {
+    let msg = match postcard::from_bytes::<M>(&routed.payload) {
         Ok(msg) => msg,
-        Err(error) => {
-            reply.reply(Err(Failure::Encoding(error.to_string())));
-            return Ok(());
-        }
+        Err(error) => return Err((reply, Failure::Encoding(error.to_string()))),
     };
     let deadline_ns = reply.deadline().map_or(u64::MAX, clock::from_instant);
     let until = clock::to_instant(deadline_ns.min(lease_until_ns));
     let ask = actor.ask(msg).deadline(until);
     if !reply.is_wanted() {
-        return match ask.tell() {
-            Ok(()) => Ok(()),
-            Err(TellError::Closed(_)) => Err(Failure::Stale(String::new())),
-            Err(_) => Err(Failure::Full),
-        };
+        return ask.tell().map_err(|error| (reply, failure(&error)));
     }
     let into_outcome = move |outcome: Result<M::Reply, AskError<M>>| {
         let outcome = match outcome {
@@ -133,18 +128,17 @@ fn deliver<K: RemoteKey, A: Actor + Receives<M, Reply = M::Reply>, M: RemoteMess
         };
         Outcome { reply, outcome }
     };
-    match cx.ask_with(ask, into_outcome) {
-        Ok(()) => Ok(()),
-        Err(refused) => {
-            let failure = match refused.error {
-                TellError::Closed(_) => Failure::Stale("the activation has ended".to_owned()),
-                _ => Failure::Full,
-            };
-            // The closure has the reply port.
-            let outcome = refused.into_message();
-            outcome.reply.reply(Err(failure));
-            Ok(())
-        }
+    cx.ask_with(ask, into_outcome).map_err(|refused| {
+        let failure = failure(&refused.error);
+        // The closure has the reply port.
+        (refused.into_message().reply, failure)
+    })
+}
+
+fn failure<M>(error: &TellError<M>) -> Failure {
+    match error {
+        TellError::Closed(_) => Failure::Stale("the activation has ended".to_owned()),
+        _ => Failure::Full,
     }
 }
 
@@ -152,8 +146,6 @@ fn deliver<K: RemoteKey, A: Actor + Receives<M, Reply = M::Reply>, M: RemoteMess
 pub(crate) struct Owned<K: RemoteKey, A: Actor> {
     pub(crate) directory: Part<K, A>,
     pub(crate) fence: Fence,
-    /// The partition is given up: there are no new activations.
-    pub(crate) is_released: Arc<AtomicBool>,
 }
 
 /// What other threads read of a node's part of a directory.

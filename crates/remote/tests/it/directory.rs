@@ -3,6 +3,8 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
+    hash::{Hash, Hasher},
+    rc::Rc,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +17,7 @@ use freeboard_remote::{
     Epoch, Fence, Node, RemoteAskError, RemoteDirectory, RemoteDirectoryOptions, RemoteMessage,
     RemoteStore,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::actors::Simulated;
 
@@ -30,6 +32,45 @@ impl RemoteMessage for Deposit {
     const NAME: &'static str = "test.deposit";
     const VERSION: u32 = 1;
     /// The sum, and the node of the activation.
+    type Reply = (u64, String);
+}
+
+thread_local! {
+    /// Runs once, when a [`Hooked`] is hashed or decoded.
+    static HOOK: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+fn set_hook(hook: impl FnOnce() + 'static) {
+    HOOK.with_borrow_mut(|it| *it = Some(Box::new(hook)));
+}
+
+fn run_hook() {
+    if let Some(hook) = HOOK.with_borrow_mut(Option::take) {
+        hook();
+    }
+}
+
+/// A key and a message that run the hook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Hooked(u64);
+
+impl Hash for Hooked {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        run_hook();
+        self.0.hash(state);
+    }
+}
+
+impl<'de> Deserialize<'de> for Hooked {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        run_hook();
+        u64::deserialize(from).map(Self)
+    }
+}
+
+impl RemoteMessage for Hooked {
+    const NAME: &'static str = "test.hooked";
+    const VERSION: u32 = 1;
     type Reply = (u64, String);
 }
 
@@ -87,6 +128,14 @@ impl Handler<Deposit> for Account {
     }
 }
 
+impl Handler<Hooked> for Account {
+    type Reply = (u64, String);
+
+    fn handle(&mut self, deposit: Hooked, cx: &mut Context<Self>) -> Self::Reply {
+        Handler::handle(self, Deposit(deposit.0), cx)
+    }
+}
+
 struct Accounts {
     node: String,
     ledger: Ledger,
@@ -96,21 +145,27 @@ impl RemoteStore<u64, Account> for Accounts {
     type Error = String;
 
     fn load(&self, key: &u64, fence: &Fence) -> Result<Account, String> {
-        // The read fences earlier epochs.
-        let sum = self.ledger.write(*key, fence.epoch(), None)?;
-        Ok(Account {
-            key: *key,
-            sum,
-            node: self.node.clone(),
-            fence: fence.clone(),
-            ledger: self.ledger.clone(),
-        })
+        self.account(*key, fence)
     }
 
     fn save(&self, key: &u64, fence: &Fence, account: &mut Account) -> Result<(), String> {
         self.ledger
             .write(*key, fence.epoch(), Some(account.sum))
             .map(drop)
+    }
+}
+
+impl Accounts {
+    fn account(&self, key: u64, fence: &Fence) -> Result<Account, String> {
+        // The read fences earlier epochs.
+        let sum = self.ledger.write(key, fence.epoch(), None)?;
+        Ok(Account {
+            key,
+            sum,
+            node: self.node.clone(),
+            fence: fence.clone(),
+            ledger: self.ledger.clone(),
+        })
     }
 }
 
@@ -133,11 +188,15 @@ fn bank(node: &Node, ledger: &Ledger) -> Bank {
 }
 
 fn bank_with(options: RemoteDirectoryOptions<u64, Account>, node: &Node, ledger: &Ledger) -> Bank {
-    let store = Accounts {
+    let store = accounts(node, ledger);
+    node.directory(options, store).expect("valid options")
+}
+
+fn accounts(node: &Node, ledger: &Ledger) -> Accounts {
+    Accounts {
         node: node.id().name.clone(),
         ledger: ledger.clone(),
-    };
-    node.directory(options, store).expect("valid options")
+    }
 }
 
 struct Cluster {
@@ -553,5 +612,107 @@ fn in_a_new_bucket_of_leases_those_of_the_lost_one_are_waited_for() {
             assert_ne!(node, "node-2", "seed {seed}");
         }
         assert!(!back.partitions().is_empty(), "seed {seed}");
+    }
+}
+
+/// An activation is passivated after the host has found it, and before it gets the message.
+#[test]
+fn the_next_activation_gets_what_comes_over_the_network_for_one_that_is_passivated() {
+    for seed in 0..SEEDS {
+        let world = Simulated::new(seed);
+        let ledger = Ledger::default();
+        let options = || options().accept::<Hooked>();
+        let node = world.node("node-0", seed * 100);
+        let bank = bank_with(options(), &node, &ledger);
+        let other = world.node("front", seed * 100 + 1);
+        let front = bank_with(options().sends_only(), &other, &ledger);
+        let passivates = || {
+            let bank = bank.clone();
+            set_hook(move || bank.find(&7).expect("it is active").stop_gracefully());
+        };
+        let ask = || front.ask(&7, Hooked(1)).wait();
+        assert_eq!(ask(), Ok((1, "node-0".to_owned())), "seed {seed}");
+        passivates();
+        assert_eq!(ask(), Ok((2, "node-0".to_owned())), "seed {seed}");
+        passivates();
+        front.tell(&7, Hooked(1)).expect("accepted");
+        world.until(|| ledger.sum() == 3);
+        let counters = bank.counters();
+        assert_eq!(
+            (counters.delivered, counters.refused),
+            (3, 0),
+            "seed {seed}"
+        );
+    }
+}
+
+/// A sender has found the partition on its node, which gives it up before the sender finds the key.
+#[test]
+fn a_message_follows_a_partition_that_moves_while_it_is_sent() {
+    type Sent = fn(&RemoteDirectory<Hooked, Account>);
+    let tell: Sent = |bank| bank.tell(&Hooked(7), Deposit(1)).expect("accepted");
+    let ask: Sent = |bank| {
+        let reply = bank.ask(&Hooked(7), Deposit(1)).wait();
+        assert_eq!(reply.expect("a reply").0, 2);
+    };
+    for (seed, send) in (0..SEEDS).flat_map(|seed| [(seed, tell), (seed, ask)]) {
+        let world = Rc::new(Simulated::new(seed));
+        let ledger = Ledger::default();
+        let (at, rows) = (world.clone(), ledger.clone());
+        let add = move |number: u64| {
+            let node = at.node(&format!("node-{number}"), seed * 100 + number);
+            let store = accounts(&node, &rows);
+            let load = move |key: &Hooked, fence: &Fence| store.account(key.0, fence).expect("new");
+            let options = RemoteDirectoryOptions::new("bank").partitions(1);
+            let options = options.lease(LEASE).accept::<Deposit>();
+            let bank = node.directory(options, load).expect("valid options");
+            at.until(|| bank.trouble().is_none());
+            (node, bank)
+        };
+        let (_node, first) = add(0);
+        let reply = first.ask(&Hooked(7), Deposit(1)).wait();
+        assert_eq!(reply, Ok((1, "node-0".to_owned())), "seed {seed}");
+        let others = Rc::new(RefCell::new(Vec::new()));
+        let (at, bank, added) = (world.clone(), first.clone(), others.clone());
+        set_hook(move || {
+            // Until one comes that should keep the partition.
+            for number in 1.. {
+                added.borrow_mut().push(add(number));
+                at.system.advance(Duration::from_secs(2));
+                if bank.partitions().is_empty() {
+                    break;
+                }
+            }
+        });
+        send(&first);
+        world.until(|| ledger.sum() == 2);
+        assert_eq!(first.counters().releases, 1, "seed {seed}");
+    }
+}
+
+/// Some activations are loaded after their partition is given up.
+#[test]
+fn what_is_told_while_partitions_move_is_handled() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 1);
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        let first = cluster.nodes[0].1.clone();
+        let node = cluster.world.node("node-1", seed * 100 + 1);
+        let second = bank(&node, &cluster.ledger);
+        cluster.nodes.push((node, second.clone()));
+        // Between two steps. Not between all: then the clock would stand still.
+        let (mut checks, mut told) = (0, 0);
+        cluster.world.until(|| {
+            checks += 1;
+            if checks % 8 == 0 {
+                // A new key: its activation is not loaded yet.
+                first.tell(&(100 + told), Deposit(1)).expect("accepted");
+                told += 1;
+            }
+            first.counters().releases > 1 && second.partitions().len() > 1
+        });
+        cluster.world.until(|| cluster.ledger.sum() == 40 + told);
     }
 }
