@@ -17,7 +17,6 @@ use std::{
 use bytes::Bytes;
 use freeboard_actor::{Actor, ActorRef, Context, Handler};
 use freeboard_flow::Epoch;
-use freeboard_meter::Counter;
 use freeboard_platform::{clock, planted};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -71,8 +70,6 @@ pub(crate) struct LeaseShared {
     /// Claims are allowed.
     is_open: AtomicBool,
     generation: AtomicU64,
-    pub(crate) renewals: Counter,
-    pub(crate) losses: Counter,
     /// Why there is none.
     pub(crate) why: Mutex<String>,
 }
@@ -350,7 +347,6 @@ impl Lease {
                 let time = self.plan.ttl - self.plan.margin();
                 self.shared
                     .hold(number, sent_ns.saturating_add(time.as_nanos() as u64));
-                self.shared.renewals.add(1);
                 self.state = State::Held { number, revision };
                 if !self.is_open {
                     self.look_for_marker(cx);
@@ -445,7 +441,6 @@ impl Lease {
         tracing::warn!("node {}: {why}; its actors stop", self.node.id);
         self.shared.lose();
         self.is_open = false;
-        self.shared.losses.add(1);
         self.tell(LeaseChange::Lost);
     }
 

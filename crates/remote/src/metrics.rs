@@ -272,11 +272,15 @@ impl NodeInner {
     }
 
     fn references(&self) -> Vec<ReferenceSnapshot> {
-        let proxies = self.proxies.lock().clone();
         let mut names: BTreeMap<String, ReferenceSnapshot> = BTreeMap::new();
-        for (name, counters) in &*self.kept.ended.lock() {
-            names.entry(name.clone()).or_default().counters = *counters;
-        }
+        let proxies = {
+            let proxies = self.proxies.lock();
+            // Under the lock of the proxies: `Kept::add` moves counts from one to the other.
+            for (name, counters) in &*self.kept.ended.lock() {
+                names.entry(name.clone()).or_default().counters = *counters;
+            }
+            proxies.clone()
+        };
         for (proxy, shared) in &proxies {
             let of = names.entry(shared.name.clone()).or_default();
             of.connected += u64::from(shared.status() == Status::Open);

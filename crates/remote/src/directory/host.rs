@@ -75,7 +75,7 @@ struct Partition<K: RemoteKey, A: Actor> {
     ownership: Ownership<K, A>,
     /// Its entry in `PREFIX-names`.
     entry: Option<(u64, LeaseId)>,
-    /// The entry whose keeper this attempt shows to be dead. Not `entry`, which may change meanwhile: it could then name a
+    /// The entry whose keeper this claim shows to be dead. Not `entry`, which may change meanwhile: it could then name a
     /// keeper that lives.
     dead: Option<(u64, LeaseId)>,
     /// What the put under way writes. The lease may be another one when the answer comes.
@@ -519,11 +519,11 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             }
         }
         let peer = &self.peers[node];
-        self.shared.forwarded.add(1);
         if !reply.is_wanted() {
             // `try`: the host waits for no single node.
-            if peer.try_tell(routed).is_err() {
-                self.shared.refused.add(1);
+            match peer.try_tell(routed) {
+                Ok(()) => self.shared.forwarded.add(1),
+                Err(_) => self.shared.refused.add(1),
             }
             return;
         }
@@ -537,9 +537,12 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             reply,
             outcome: flatten(outcome),
         });
-        if let Err(outcome) = asked {
-            self.shared.refused.add(1);
-            outcome.reply.reply(outcome.outcome);
+        match asked {
+            Ok(()) => self.shared.forwarded.add(1),
+            Err(outcome) => {
+                self.shared.refused.add(1);
+                outcome.reply.reply(outcome.outcome);
+            }
         }
     }
 
@@ -560,14 +563,20 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         partition.attempt += 1;
         let attempt = partition.attempt;
         let expected = match &partition.entry {
-            None => Expected::Absent,
+            None => {
+                partition.dead = None;
+                Expected::Absent
+            }
             // A put without an answer, or one that was deleted since: only a read tells.
             Some((_, lease)) if *lease == own => {
                 self.read(index, cx);
                 return;
             }
             // An earlier lease of this start of the node.
-            Some((revision, lease)) if lease.node == self.node.id => Expected::Revision(*revision),
+            Some((revision, lease)) if lease.node == self.node.id => {
+                partition.dead = None;
+                Expected::Revision(*revision)
+            }
             Some((revision, lease)) => {
                 // First it must be certain that the keeper's lease is over.
                 partition.dead = Some((*revision, lease.clone()));
@@ -626,7 +635,6 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
         if let (Some(own), Some((revision, _))) = (self.own_lease(), dead) {
             let expected = Expected::Revision(*revision);
-            self.shared.takeovers.add(1);
             self.put(index, &key, &own, expected, cx);
         }
     }
@@ -636,6 +644,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         let fence = Owned::<K, A>::fence_of(index, &self.lease, own.number, revision);
         let partition = &mut self.partitions[index as usize];
         partition.entry = Some((revision, own));
+        let is_takeover = partition.dead.take().is_some();
         let Ownership::Claiming(waiting) = mem::replace(&mut partition.ownership, Ownership::Free)
         else {
             return;
@@ -650,6 +659,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             let owned = Arc::new(Owned { directory, fence });
             self.shared.keep(index, owned.clone());
             self.shared.claims.add(1);
+            self.shared.takeovers.add(u64::from(is_takeover));
             self.partitions[index as usize].ownership = Ownership::Kept(owned);
         }
         self.route_again(waiting, cx);

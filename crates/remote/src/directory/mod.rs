@@ -467,7 +467,8 @@ pub struct RemoteDirectoryCounters {
     pub delivered: u64,
     /// Messages that were sent on to another node.
     pub forwarded: u64,
-    /// Messages that were refused: no capacity, no lease in time, or too many hops. Each ask got an error.
+    /// Messages that were refused: no capacity, no lease in time, too many hops, or an encoding that is wrong. Each ask got
+    /// an error.
     pub refused: u64,
     /// Messages that wait for a claim now.
     pub waiting: u64,

@@ -449,6 +449,81 @@ fn a_node_that_is_cut_off_stops_before_another_takes_over() {
     }
 }
 
+/// The connection breaks while entries are replaced, so some are replaced in a second attempt.
+#[test]
+fn a_takeover_counts_once_it_has_succeeded() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 1);
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        cluster.world.nats.partition("node-0");
+        cluster.add(seed);
+        cluster.world.nats.set_delay(Duration::from_millis(50));
+        let has_put = Arc::new(AtomicBool::new(false));
+        let seen = has_put.clone();
+        cluster.world.nats.on_event(move |text| {
+            if text.contains("Put(\"bank.p.") {
+                seen.store(true, Ordering::Relaxed);
+            }
+        });
+        let bank = cluster.nodes[1].1.clone();
+        for key in 0..40 {
+            bank.tell(&key, Deposit(1)).expect("accepted");
+        }
+        let has_put = || has_put.load(Ordering::Relaxed);
+        cluster.world.system.run_until(has_put);
+        cluster.world.nats.lose_connection("node-1");
+        cluster
+            .world
+            .system
+            .run_until(|| bank.counters().delivered == 40);
+        let counters = bank.counters();
+        assert_eq!(counters.takeovers, counters.claims, "seed {seed}");
+    }
+}
+
+/// Its name and version are those of [`Deposit`], its fields are not.
+#[derive(Debug, Serialize, Deserialize)]
+struct Malformed;
+
+impl RemoteMessage for Malformed {
+    const NAME: &'static str = Deposit::NAME;
+    const VERSION: u32 = Deposit::VERSION;
+    type Reply = ();
+}
+
+struct Nobody;
+
+impl Actor for Nobody {}
+
+impl Handler<Malformed> for Nobody {
+    type Reply = ();
+
+    fn handle(&mut self, _: Malformed, _: &mut Context<Self>) {}
+}
+
+#[test]
+fn a_message_that_cannot_be_decoded_is_refused_and_not_delivered() {
+    let cluster = Cluster::new(0, 1);
+    let node = cluster.world.node("front", 1);
+    let options = RemoteDirectoryOptions::new("bank")
+        .partitions(16)
+        .lease(LEASE)
+        .sends_only();
+    let front = node.directory(options, |_: &u64, _: &Fence| Nobody);
+    let front: RemoteDirectory<u64, Nobody> = front.expect("valid options");
+    let reply = front.ask(&7, Malformed).wait();
+    assert!(
+        matches!(reply, Err(RemoteAskError::Encoding(_))),
+        "{reply:?}"
+    );
+    front.tell(&7, Malformed).expect("accepted");
+    let counters = || cluster.nodes[0].1.counters();
+    cluster.world.until(|| counters().refused == 2);
+    assert_eq!(counters().delivered, 0);
+}
+
 /// A node gives a partition up, and its connection breaks before it hears that its entry is deleted. It leaves the entry of
 /// the next keeper alone.
 #[test]
