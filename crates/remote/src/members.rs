@@ -160,6 +160,11 @@ impl Table {
         member.is_some_and(|it| it.incarnation == node.incarnation && it.summary.has_lease)
     }
 
+    /// Whether a node of this name lives, or is down and still shown.
+    pub(crate) fn remembers(&self, name: &str) -> bool {
+        self.members.lock().contains_key(name) || self.down.lock().contains_key(name)
+    }
+
     /// Those that live, then those that are down; each in the order of their names.
     pub(crate) fn peers(&self) -> Vec<PeerSnapshot> {
         let now_ns = clock::now_ns();

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! References of one name are one series, with those that have ended. So no counter decreases, and the text does not grow
-//! with the number of references.
+//! with the number of references. The series of nodes that went down and are no longer among [`NodeSnapshot::peers`] become
+//! one, so the text does not grow with the number of nodes that there ever were, and no sum decreases.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::{
     directory::RemoteDirectoryCounters,
-    members::{DownReason, NodeSummary, PeerCounters},
+    members::{DownReason, NodeSummary, PeerCounters, Table},
     nats::NatsCounters,
     node::{Node, NodeInner},
     port::PortShared,
@@ -72,7 +73,8 @@ pub struct PeerSnapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ReferenceSnapshot {
-    /// The name. That of a member of a group, or of a subscribing node of a topic, ends in `@` and the name of its node.
+    /// The name. That of a member of a group, of a subscribing node of a topic, or of another node of a directory ends in
+    /// `@` and the name of its node; in `@(gone)` for all nodes that are forgotten.
     pub name: String,
     /// References that have a session now.
     pub connected: u64,
@@ -216,6 +218,9 @@ impl NodeSnapshot {
     }
 }
 
+/// Instead of the names of nodes that are forgotten. No node has this name.
+const GONE: &str = "(gone)";
+
 /// `None` once the directory has ended.
 type ReadDirectory = Box<dyn Fn() -> Option<(String, RemoteDirectoryCounters)> + Send + Sync>;
 
@@ -233,16 +238,17 @@ impl Kept {
     /// Adds a proxy to those of the node, and removes those that have terminated.
     pub(crate) fn add(&self, node: &NodeInner, proxy: ActorRef<Proxy>, shared: Arc<ProxyShared>) {
         let mut proxies = node.proxies.lock();
+        let mut ended = self.ended.lock();
         proxies.retain(|(proxy, shared)| {
             let is_alive = proxy.is_alive();
             if !is_alive {
-                let mut ended = self.ended.lock();
                 let counters = ended.entry(shared.name.clone()).or_default();
                 counters.add(RemoteCounters::of(proxy, shared));
             }
             is_alive
         });
         proxies.push((proxy, shared));
+        merge_gone(&mut ended, &node.table);
     }
 
     pub(crate) fn add_directory(
@@ -250,6 +256,21 @@ impl Kept {
         read: impl Fn() -> Option<(String, RemoteDirectoryCounters)> + Send + Sync + 'static,
     ) {
         self.directories.lock().push(Box::new(read));
+    }
+}
+
+/// Makes one series of those of all nodes that are forgotten.
+fn merge_gone(ended: &mut BTreeMap<String, RemoteCounters>, table: &Table) {
+    let is_gone = |name: &str| {
+        let node = name.split_once('@').map(|it| it.1);
+        node.is_some_and(|node| node != GONE && !table.remembers(node))
+    };
+    let gone: Vec<String> = ended.keys().filter(|it| is_gone(it)).cloned().collect();
+    for name in gone {
+        if let (Some((of, _)), Some(counters)) = (name.split_once('@'), ended.remove(&name)) {
+            let series = ended.entry(format!("{of}@{GONE}")).or_default();
+            series.add(counters);
+        }
     }
 }
 

@@ -504,7 +504,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     ) {
         if !self.peers.contains_key(node) {
             let subject = host_subject(&self.node, &self.name, node);
-            let name = format!("{}/{}", self.name, node.name);
+            let name = format!("{}@{}", self.name, node.name);
             let owner = Node {
                 inner: self.node.clone(),
             };

@@ -139,6 +139,37 @@ fn a_member_that_is_down_is_left_out_and_a_new_one_is_found() {
 }
 
 #[test]
+fn the_series_of_nodes_that_are_forgotten_are_one() {
+    for seed in 0..2 {
+        let (world, a, c) = two_nodes(seed);
+        let (seen, _) = world.adder(&a, "sums", PublishOptions::new());
+        let group = c.group::<Add>("sums").expect("a valid name");
+        world.until(|| names(&group) == ["a"]);
+        let mut told = 0;
+        for number in 0..40 {
+            let name = format!("node-{number}");
+            let node = world.node(&name, seed * 1_000 + number + 10);
+            let (other, _) = world.adder(&node, "sums", PublishOptions::new());
+            world.until(|| names(&group) == ["a", name.as_str()]);
+            let before = seen.len();
+            for number in 0..20 {
+                group.tell(Add(number)).expect("accepted");
+            }
+            world.until(|| seen.len() - before + other.len() == 20);
+            told += 20;
+            assert_eq!(accounted(&c), (told, 0), "seed {seed}, {name}");
+            assert!(node.leave(Duration::from_secs(5)), "seed {seed}, {name}");
+            world.until(|| names(&group) == ["a"]);
+            assert_eq!(accounted(&c), (told, 0), "seed {seed}, {name}");
+        }
+        let references = c.snapshot().references.into_iter();
+        let series: Vec<_> = references.map(|it| it.name).collect();
+        assert!(series.len() < 40, "seed {seed}: {series:?}");
+        assert!(series.contains(&"sums@(gone)".to_owned()), "seed {seed}");
+    }
+}
+
+#[test]
 fn without_credit_the_policy_of_a_member_s_lane_applies() {
     for seed in 0..SEEDS {
         let (world, a, b) = two_nodes(seed);
