@@ -100,6 +100,8 @@ pub(crate) struct Host<K: RemoteKey, A: Actor> {
     partitions: Vec<Partition<K, A>>,
     /// Nodes that have announced that they take part.
     hosts: BTreeMap<String, NodeId>,
+    /// Those of them that were not up when they were last checked; `None` if no check is set.
+    absent: Option<BTreeSet<NodeId>>,
     peers: BTreeMap<NodeId, RemoteRef<Routed>>,
     _watch: Option<Subscription>,
     is_watching: bool,
@@ -220,6 +222,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             name: options.name,
             sends_only: options.sends_only,
             hosts: BTreeMap::new(),
+            absent: None,
             peers: BTreeMap::new(),
             _watch: None,
             is_watching: false,
@@ -253,6 +256,24 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         };
         let (engine, names) = (&self.node.engine, &self.plan.names);
         engine.get(names, &read, Box::new(delete));
+    }
+
+    /// Deletes the entries of nodes that are not up in two checks: they went down when no node of the directory was there to
+    /// see it. A node that lives has been heard between the two.
+    fn check_hosts(&mut self, cx: &mut Context<Self>) {
+        let hosts = self.hosts.values();
+        let now: BTreeSet<NodeId> = hosts
+            .filter(|id| !self.node.table.is_up(id))
+            .cloned()
+            .collect();
+        let before = self.absent.take().unwrap_or_default();
+        for node in now.intersection(&before) {
+            self.delete_host(node);
+        }
+        if !now.is_empty() {
+            self.absent = Some(now);
+            let _ = cx.wake_after(self.node.options.down_after, Self::check_hosts);
+        }
     }
 
     fn own_lease(&self) -> Option<LeaseId> {
@@ -326,6 +347,9 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                         self.shared.set_trouble(Some(text));
                     }
                     self.hosts.insert(host.to_owned(), id);
+                    if self.absent.is_none() {
+                        self.check_hosts(cx);
+                    }
                 }
                 None => {
                     self.is_announced &= host != self.node.id.name;

@@ -387,6 +387,34 @@ fn directories_whose_names_begin_alike_leave_each_other_alone() {
 }
 
 #[test]
+fn the_entries_of_hosts_that_nobody_saw_go_down_are_deleted() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 2);
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        cluster.world.nats.partition("node-0");
+        cluster.world.nats.partition("node-1");
+        cluster.add(seed);
+        let hosts = || {
+            let entries = cluster.world.nats.entries("freeboard-names");
+            let keys = entries.expect("a bucket").into_iter().map(|it| it.0);
+            let hosts = keys.filter(|it| it.contains(".host."));
+            hosts.collect::<BTreeSet<_>>()
+        };
+        let host = |number| format!("bank.host.node-{number}");
+        assert!(hosts().contains(&host(0)), "seed {seed}: {:?}", hosts());
+        cluster.world.until(|| hosts() == BTreeSet::from([host(2)]));
+        // Those that come back announce themselves again.
+        cluster.world.nats.heal("node-0");
+        cluster
+            .world
+            .until(|| hosts() == BTreeSet::from([host(0), host(2)]));
+        assert!(cluster.deposit(0, 7).is_ok(), "seed {seed}");
+    }
+}
+
+#[test]
 fn hosts_are_announced_again_when_the_server_has_lost_its_data() {
     for seed in 0..SEEDS {
         let mut cluster = Cluster::new(seed, 2);
