@@ -22,7 +22,7 @@ pub enum RemoteTellError<M> {
     /// The encoded message is larger than the server or the receiver takes.
     #[error("the message is too large: {1}")]
     TooLarge(M, String),
-    /// The message cannot be encoded.
+    /// The message, or the key of a directory, cannot be encoded.
     #[error("the message cannot be encoded: {1}")]
     Encoding(M, String),
     /// This node has left.
@@ -89,7 +89,7 @@ pub enum RemoteAskError {
     /// The handler gave no reply. It may have done a part of its work.
     #[error("the handler gave no reply")]
     NoReply,
-    /// The message or the reply could not be encoded or decoded.
+    /// The message, the key of a directory or the reply could not be encoded or decoded.
     #[error("the encoding is wrong: {0}")]
     Encoding(String),
 }

@@ -370,7 +370,10 @@ impl<K: RemoteKey, A: Actor> RemoteDirectory<K, A> {
     where
         A: Receives<M, Reply = M::Reply>,
     {
-        let encoded = encode_key(key);
+        let encoded = match encode(key) {
+            Ok(encoded) => encoded,
+            Err(why) => return Err(RemoteTellError::Encoding(msg, why)),
+        };
         let msg = match self.shared.owned(&encoded) {
             Some(owned) => match owned.tell(key, msg) {
                 Ok(()) => return Ok(()),
@@ -381,7 +384,8 @@ impl<K: RemoteKey, A: Actor> RemoteDirectory<K, A> {
         };
         let routed = match self.routed(encoded, &msg) {
             Ok(routed) => routed,
-            Err(why) => return Err(RemoteTellError::TooLarge(msg, why)),
+            Err(NotRouted::Encoding(why)) => return Err(RemoteTellError::Encoding(msg, why)),
+            Err(NotRouted::TooLarge(why)) => return Err(RemoteTellError::TooLarge(msg, why)),
         };
         match self.host.tell_lane(host::MESSAGE_LANE, routed) {
             Ok(()) => Ok(()),
@@ -403,8 +407,8 @@ impl<K: RemoteKey, A: Actor> RemoteDirectory<K, A> {
         }
     }
 
-    fn routed<M: RemoteMessage>(&self, key: Bytes, msg: &M) -> Result<Routed, String> {
-        let payload = postcard::to_stdvec(msg).map_err(|error| error.to_string())?;
+    fn routed<M: RemoteMessage>(&self, key: Bytes, msg: &M) -> Result<Routed, NotRouted> {
+        let payload = encode(msg).map_err(NotRouted::Encoding)?;
         // The lengths and numbers of a `Routed` take less than the rest.
         let bytes = key.len() + payload.len() + M::NAME.len() + 32;
         let bytes_max = self
@@ -413,11 +417,11 @@ impl<K: RemoteKey, A: Actor> RemoteDirectory<K, A> {
             .payload_max()
             .saturating_sub(OVERHEAD_BYTES);
         if bytes > bytes_max {
-            return Err(format!(
+            return Err(NotRouted::TooLarge(format!(
                 "it has {bytes} bytes, the server takes {bytes_max}"
-            ));
+            )));
         }
-        Ok(Routed::new::<M>(key, payload.into()))
+        Ok(Routed::new::<M>(key, payload))
     }
 
     /// Partitions that this node keeps now, with the revisions of their epochs.
@@ -431,8 +435,12 @@ impl<K: RemoteKey, A: Actor> RemoteDirectory<K, A> {
     }
 
     /// The activation of the key, if it is on this node.
+    ///
+    /// Messages that are sent by this reference do not end with the lease: a node that was paused may handle them when it
+    /// wakes, while another node keeps the key. Those of [`RemoteDirectory::tell`] and [`RemoteDirectory::ask`] are not
+    /// handled then. Nor does the reference follow the key: it takes no messages once the activation is passivated or moves.
     pub fn find(&self, key: &K) -> Option<ActorRef<A>> {
-        let owned = self.shared.owned(&encode_key(key))?;
+        let owned = self.shared.owned(&encode(key).ok()?)?;
         owned.directory.find(key)
     }
 
@@ -474,8 +482,16 @@ pub struct RemoteDirectoryCounters {
     pub waiting: u64,
 }
 
-fn encode_key<K: Serialize>(key: &K) -> Bytes {
-    Bytes::from(postcard::to_stdvec(key).expect("a key can be encoded"))
+/// Encodes a key or a message. Both are the user's, so that may fail.
+fn encode<T: Serialize>(value: &T) -> Result<Bytes, String> {
+    let encoded = postcard::to_stdvec(value).map(Bytes::from);
+    encoded.map_err(|error| error.to_string())
+}
+
+/// Why a message cannot be sent to a host.
+enum NotRouted {
+    Encoding(String),
+    TooLarge(String),
 }
 
 /// An ask of a directory that is not sent yet.
@@ -513,7 +529,10 @@ struct ByHost<K: RemoteKey, A: Actor> {
 impl<K: RemoteKey, A: Actor> ByHost<K, A> {
     fn ask<M: RemoteMessage>(self, msg: &M) -> Result<HostAsk<K, A>, RemoteAskError> {
         let routed = self.directory.routed(self.key, msg);
-        let routed = routed.map_err(RemoteAskError::TooLarge)?;
+        let routed = routed.map_err(|error| match error {
+            NotRouted::Encoding(why) => RemoteAskError::Encoding(why),
+            NotRouted::TooLarge(why) => RemoteAskError::TooLarge(why),
+        })?;
         let ask = self.directory.host.ask(routed).lane(host::MESSAGE_LANE);
         Ok(match self.deadline_ns {
             Some(deadline_ns) => ask.deadline(clock::to_instant(deadline_ns)),
@@ -548,7 +567,7 @@ where
             msg,
             deadline_ns,
         } = self;
-        let encoded = encode_key(&key);
+        let encoded = encode(&key).map_err(RemoteAskError::Encoding)?;
         let owned = directory.shared.owned(&encoded);
         let by_host = ByHost {
             directory,

@@ -15,9 +15,9 @@ use std::{
 use freeboard_actor::{Actor, Context, Handler};
 use freeboard_remote::{
     Epoch, Fence, Node, RemoteAskError, RemoteDirectory, RemoteDirectoryOptions, RemoteMessage,
-    RemoteStore,
+    RemoteStore, RemoteTellError,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::Error};
 
 use crate::actors::Simulated;
 
@@ -817,5 +817,54 @@ fn what_is_told_while_partitions_move_is_handled() {
             first.counters().releases > 1 && second.partitions().len() > 1
         });
         cluster.world.until(|| cluster.ledger.sum() == 40 + told);
+    }
+}
+
+/// Can be encoded if it is `true`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+struct Picky(bool);
+
+impl Serialize for Picky {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            true => true.serialize(to),
+            false => Err(S::Error::custom("on purpose")),
+        }
+    }
+}
+
+impl RemoteMessage for Picky {
+    const NAME: &'static str = "test.picky";
+    const VERSION: u32 = 1;
+    type Reply = ();
+}
+
+impl Handler<Picky> for Nobody {
+    type Reply = ();
+
+    fn handle(&mut self, _: Picky, _: &mut Context<Self>) {}
+}
+
+#[test]
+fn a_key_or_a_message_that_cannot_be_encoded_is_an_error() {
+    let world = Simulated::new(0);
+    let node = world.node("front", 0);
+    let options = RemoteDirectoryOptions::new("bank").sends_only();
+    let front = node.directory(options, |_: &Picky, _: &Fence| Nobody);
+    let front: RemoteDirectory<Picky, Nobody> = front.expect("valid options");
+    for (key, message) in [(true, false), (false, true), (false, false)] {
+        let (key, message) = (Picky(key), Picky(message));
+        let told = front.tell(&key, message.clone());
+        let is_message = |it: &Picky| *it == message;
+        assert!(
+            matches!(&told, Err(RemoteTellError::Encoding(it, _)) if is_message(it)),
+            "{told:?}"
+        );
+        let asked = front.ask(&key, message).wait();
+        assert!(
+            matches!(asked, Err(RemoteAskError::Encoding(_))),
+            "{asked:?}"
+        );
+        assert!(front.find(&key).is_none());
     }
 }
