@@ -231,7 +231,7 @@ impl Node {
         let shared = before
             .or_else(|| inner.kept.unpublished.lock().get(name).cloned())
             .unwrap_or_else(|| Arc::new(PortShared::new(name)));
-        // Frames that come before the port has started wait in its mailbox.
+        // Frames that come before the port has started are counted as unrouted, and their senders send them again.
         let deliver = {
             let inner = Arc::downgrade(inner);
             Arc::new(move |incoming: Incoming| {
