@@ -21,6 +21,10 @@ const ATTEMPTS: u32 = 3;
 const NAP: Duration = Duration::from_millis(5);
 /// The time in which a server must listen.
 const START_TIME_MAX: Duration = Duration::from_secs(120);
+/// The time in which the threads of a server must stop. One that waits for a disk stops afterwards.
+const STOP_TIME_MAX: Duration = Duration::from_secs(60);
+/// The characters of a thread's state that an error shows.
+const STAT_CHARS: usize = 40;
 /// The lines of its log that an error shows.
 const LOG_LINES: usize = 5;
 
@@ -129,12 +133,19 @@ impl Server {
     /// its threads have stopped.
     ///
     /// # Errors
-    /// Those of the system; [`io::ErrorKind::NotFound`] if it does not run.
+    /// Those of the system; [`io::ErrorKind::NotFound`] if it does not run; [`io::ErrorKind::TimedOut`] with the state of a
+    /// thread that does not stop for a minute.
     pub fn pause(&self) -> io::Result<()> {
         self.signal(Signal::STOP)?;
         let id = self.process.as_ref().map(Guarded::id);
         let threads = format!("/proc/{}/task", id.ok_or(io::ErrorKind::NotFound)?);
-        while !has_stopped(&threads)? {
+        let begun = Instant::now();
+        while let Some(running) = running_thread(&threads)? {
+            if begun.elapsed() > STOP_TIME_MAX {
+                let name = self.recipe.name;
+                let text = format!("a thread of {name} does not stop: {running}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
             thread::sleep(NAP);
         }
         Ok(())
@@ -251,8 +262,8 @@ pub enum ServerError {
     },
 }
 
-/// Whether each of a process's threads is stopped or has ended. The kernel stops one after the other.
-fn has_stopped(threads: &str) -> io::Result<bool> {
+/// The begin of `/proc/PID/task/TID/stat` of a thread that has neither stopped nor ended. The kernel stops one after the other.
+fn running_thread(threads: &str) -> io::Result<Option<String>> {
     for thread in fs::read_dir(threads)? {
         let Ok(text) = fs::read_to_string(thread?.path().join("stat")) else {
             // It has ended since.
@@ -261,8 +272,8 @@ fn has_stopped(threads: &str) -> io::Result<bool> {
         // The state follows the name, which is in parentheses and may contain some.
         let state = text.rsplit(") ").next().and_then(|it| it.chars().next());
         if !matches!(state, Some('T' | 'Z' | 'X')) {
-            return Ok(false);
+            return Ok(Some(text.chars().take(STAT_CHARS).collect()));
         }
     }
-    Ok(true)
+    Ok(None)
 }
