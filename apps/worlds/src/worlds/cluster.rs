@@ -1,5 +1,5 @@
 //! Nodes with a directory over one NATS, while nodes are killed and paused, clocks are wrong, connections to NATS break, and
-//! NATS restarts.
+//! NATS restarts, also without its data.
 //!
 //! It holds: of each key, at most one activation has a valid lease; what an activation writes follows what the last one wrote; an
 //! answered deposit is there once; a published actor's mailbox never overflows, because its senders have credit. When the
@@ -356,7 +356,11 @@ fn run_in(world: &mut World, weather: Weather) {
         let (node, nats) = (random.within(0..=count - 1), shared.nats.clone());
         let (name, after) = (format!("node-{node}"), random.time(weather.time));
         match random.within(0..=6) {
-            0 => world.fault("NATS restarts", after, move || nats.restart(true)),
+            0 => {
+                let keeps_data = random.within(0..=1) == 1;
+                let text = format!("NATS restarts with its data: {keeps_data}");
+                world.fault(&text, after, move || nats.restart(keeps_data));
+            }
             1 | 2 => {
                 let text = format!("{name} loses its connection to NATS");
                 world.fault(&text, after, move || nats.lose_connection(&name));
