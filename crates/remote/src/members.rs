@@ -70,7 +70,7 @@ pub struct NodeSummary {
     pub depth: u64,
     /// Messages that were not handled to their end, since the start.
     pub dead_letters: u64,
-    /// Names that it publishes.
+    /// Names that it publishes, with those of its parts of directories and topics.
     pub published: u64,
     /// It has a lease, so it can keep keys of directories.
     pub has_lease: bool,

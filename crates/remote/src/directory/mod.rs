@@ -151,7 +151,10 @@ impl<K: RemoteKey, A: Actor> RemoteDirectoryOptions<K, A> {
     }
 
     /// How long others wait for a node that is silent before they take over what it keeps; also how long an activation goes
-    /// on without NATS, less a tenth. All directories of a prefix use the same.
+    /// on without NATS, less a tenth. All directories of a prefix use the same. Default 3 s.
+    ///
+    /// A message ends with the lease that is valid at its delivery, after 0.65 to 0.9 of this time: choose it longer than the
+    /// longest queue and handler of an activation.
     pub fn lease(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
@@ -547,7 +550,9 @@ where
     A: Actor + Receives<M, Reply = M::Reply>,
     M: RemoteMessage,
 {
-    /// The deadline, counted from now. Without one, an ask waits as long as its message may wait for a claim.
+    /// The deadline, counted from now. Without one, an ask waits as long as its message may wait for a claim. It ends earlier as
+    /// [`RemoteAskError::Expired`] if the lease that was valid at its delivery ends first:
+    /// [`RemoteDirectoryOptions::lease`].
     pub fn timeout(mut self, timeout: Duration) -> Self {
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         self.deadline_ns = Some(clock::now_ns().saturating_add(timeout_ns));
