@@ -208,8 +208,15 @@ impl Shared {
                 None => config(bucket, ttl, self.replicas),
             };
             let stream = stream_of(bucket);
-            self.admin(&format!("STREAM.CREATE.{stream}"), &config)
-                .await?;
+            let created = self
+                .admin(&format!("STREAM.CREATE.{stream}"), &config)
+                .await;
+            // While another node creates it, the server may also refuse because the subjects overlap.
+            if let Err(error) = created
+                && self.stream_info(bucket).await?.is_none()
+            {
+                return Err(error);
+            }
         }
         Err(EngineError::Refused(format!(
             "bucket {bucket} cannot be created"
