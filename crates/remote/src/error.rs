@@ -71,7 +71,8 @@ pub enum RemoteAskError {
     /// It was sent, and there is no answer: it may have been handled or not.
     #[error("no answer of the remote actor: {0}")]
     Lost(String),
-    /// The deadline passed. If it was not handled yet, it will not be.
+    /// The deadline passed. The receiver counts the time that was left from the arrival, so a message that was held up on the way
+    /// may still be handled.
     #[error("no reply before the deadline")]
     Expired,
     /// An older epoch than the receiver's, or the receiver is no longer responsible. It was not handled.
@@ -107,6 +108,21 @@ pub(crate) enum Failure {
     Shed,
     NoReply,
     Encoding(String),
+}
+
+impl Failure {
+    /// What the asker learns of an ask that was sent before, if this attempt was not handled.
+    pub(crate) fn into_lost(self) -> Self {
+        match self {
+            Self::Full
+            | Self::Down(_)
+            | Self::Stale(_)
+            | Self::Unknown(_)
+            | Self::TooLarge(_)
+            | Self::Shed => Self::Lost(format!("sent again: {}", RemoteAskError::from(self))),
+            Self::Lost(_) | Self::Expired | Self::NoReply | Self::Encoding(_) => self,
+        }
+    }
 }
 
 impl From<Failure> for RemoteAskError {

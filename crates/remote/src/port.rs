@@ -36,14 +36,17 @@ use freeboard_platform::{clock, planted};
 
 use crate::{
     engine::{ConnectionEvent, EngineError, Subscription},
-    error::Failure,
+    error::{Failure, NodeError},
     members::NodeChange,
     memory::{Memory, Recalled, Request},
-    message::RemoteMessage,
+    message::{self, RemoteMessage},
     node::{Arrived, CONTROL_BOUND, Change, NodeInner},
     proxy::{CONTROL_LANE, FRAME_TIME, HEAD_BYTES},
     wire::{self, Amount, Body, Frame, ItemHead, NodeId, Refusal, ReplyHead},
 };
+
+/// Far from where sums of bytes overflow.
+const WINDOW_BYTES_MAX: u64 = 1 << 48;
 
 /// The time that unused credit stays with a session while others wait.
 const RECLAIM_TIME: Duration = Duration::from_millis(20);
@@ -82,19 +85,24 @@ impl PublishOptions {
     }
 
     /// The window: messages and bytes of all senders together that are granted, queued, or asks without a reply. At least 1,
-    /// and if it has more messages than the bound of the lane, it is reduced to that. A larger message than `bytes` is
-    /// refused.
+    /// and if it has more messages than the bound of the lane, it is reduced to that. More than 2^48 bytes count as 2^48. A
+    /// larger message than `bytes` is refused.
     pub fn window(mut self, messages: u64, bytes: u64) -> Self {
-        (self.messages, self.bytes) = (messages.max(1), bytes.max(1));
+        (self.messages, self.bytes) = (messages.max(1), bytes.clamp(1, WINDOW_BYTES_MAX));
         self
     }
 
     /// The window is at most the bound of the lane.
-    pub(crate) fn within<A: Actor>(mut self, actor: &ActorRef<A>) -> Self {
-        if let Some(lane) = actor.snapshot().lanes.get(self.lane) {
-            self.messages = self.messages.min(lane.bound);
-        }
-        self
+    pub(crate) fn within<A: Actor>(mut self, actor: &ActorRef<A>) -> Result<Self, NodeError> {
+        let snapshot = actor.snapshot();
+        let Some(lane) = snapshot.lanes.get(self.lane) else {
+            let (lane, lanes) = (self.lane, snapshot.lanes.len());
+            return Err(NodeError::Option(format!(
+                "there is no lane {lane}: the actor has {lanes}"
+            )));
+        };
+        self.messages = self.messages.min(lane.bound);
+        Ok(self)
     }
 
     /// The bound of the port's own lane. Frames that senders repeat may fill half of it, see `Port::started`. The other half
@@ -471,10 +479,6 @@ where
         }
     }
 
-    fn say(&self, session: &Session, body: &Body) {
-        self.node.send(&session.peer, session.proxy, self.id, body);
-    }
-
     fn open(&mut self, frame: &Frame, cx: &mut Context<Self>) {
         let Body::Open {
             proxy,
@@ -670,13 +674,12 @@ where
         cx: &mut Context<Self>,
     ) {
         self.in_use.push_back(payload.len() as u64);
-        let msg = match postcard::from_bytes::<M>(payload) {
+        let msg = match message::decode::<M>(payload) {
             Ok(msg) => msg,
-            Err(error) => {
+            Err(failure) => {
                 self.shared.malformed.add(1);
                 self.credit.give_back();
                 if head.wants_reply {
-                    let failure = Failure::Encoding(error.to_string());
                     self.reply(session, sequence, Err(failure), cx);
                 }
                 return;
@@ -973,16 +976,6 @@ where
             self.flush_later(cx);
         }
     }
-
-    fn say_closed(&self, why: &Refusal) {
-        for session in self.sessions.values() {
-            let body = Body::Closed {
-                session: session.id,
-                why: why.clone(),
-            };
-            self.say(session, &body);
-        }
-    }
 }
 
 pub(crate) fn failure_of<M>(error: AskError<M>) -> Failure {
@@ -1029,8 +1022,27 @@ where
             let _ = me.try_tell_lane(CONTROL_LANE, change);
         });
     }
+}
 
-    fn stopped(&mut self, _: &mut Context<Self>) {
+impl<A: Actor, M> Port<A, M> {
+    fn say(&self, session: &Session, body: &Body) {
+        self.node.send(&session.peer, session.proxy, self.id, body);
+    }
+
+    fn say_closed(&self, why: &Refusal) {
+        for session in self.sessions.values() {
+            let body = Body::Closed {
+                session: session.id,
+                why: why.clone(),
+            };
+            self.say(session, &body);
+        }
+    }
+}
+
+impl<A: Actor, M> Drop for Port<A, M> {
+    /// Also after a panic: senders must learn that nobody answers.
+    fn drop(&mut self) {
         self.node.remove_route(self.id);
         self.node.stop_listening(self.id);
         self.node.unpublish(self.id, &self.shared);
@@ -1093,12 +1105,7 @@ where
 
     fn handle(&mut self, answer: Answer<M::Reply>, cx: &mut Context<Self>) {
         self.credit.give_back();
-        let outcome = answer.outcome.and_then(|reply| {
-            let encoded = postcard::to_stdvec(&reply);
-            encoded
-                .map(Bytes::from)
-                .map_err(|error| Failure::Encoding(error.to_string()))
-        });
+        let outcome = answer.outcome.and_then(|reply| message::encode(&reply));
         self.answered(answer.request, answer.session, answer.sequence, outcome, cx);
         self.end_if_drained(cx);
     }

@@ -68,6 +68,8 @@ pub(crate) struct Outgoing {
     pub(crate) request: Option<u64>,
     /// How often it may be sent again.
     pub(crate) attempts: u32,
+    /// It was sent before, so it may have been handled.
+    pub(crate) was_sent: bool,
     pub(crate) trace: Option<(u128, u64, bool)>,
 }
 
@@ -224,6 +226,8 @@ struct Sent {
     reply: Deferred<Reply>,
     /// To be sent again.
     again: Option<Outgoing>,
+    /// It was sent before.
+    was_sent: bool,
 }
 
 struct Session {
@@ -359,15 +363,25 @@ impl Proxy {
     fn give_up(&mut self, status: Status, why: &str, cx: &mut Context<Self>) {
         self.shared.set(status, why);
         for (msg, reply) in mem::take(&mut self.held) {
-            self.fail(msg, reply);
+            self.fail(&msg, reply);
         }
         self.set_unfinished(cx);
         cx.resume_lane(MESSAGE_LANE);
     }
 
-    fn fail(&self, _msg: Outgoing, reply: Deferred<Reply>) {
-        self.shared.undelivered.add(1);
-        reply.reply(Err(self.shared.failure()));
+    fn fail(&self, msg: &Outgoing, reply: Deferred<Reply>) {
+        self.refuse(msg.was_sent, reply, self.shared.failure());
+    }
+
+    /// It is not sent. If it was sent before, it may have been handled then.
+    fn refuse(&self, was_sent: bool, reply: Deferred<Reply>, failure: Failure) {
+        if was_sent {
+            self.shared.lost.add(1);
+            reply.reply(Err(failure.into_lost()));
+        } else {
+            self.shared.undelivered.add(1);
+            reply.reply(Err(failure));
+        }
     }
 
     fn set_unfinished(&self, cx: &mut Context<Self>) {
@@ -443,9 +457,8 @@ impl Proxy {
         };
         if len > session.window.bytes {
             let most = session.window.bytes;
-            self.shared.undelivered.add(1);
             let why = format!("it has {len} bytes, the actor takes {most}");
-            reply.reply(Err(Failure::TooLarge(why)));
+            self.refuse(msg.was_sent, reply, Failure::TooLarge(why));
             return Ok(());
         }
         let left = session.limit.minus(session.sent);
@@ -482,8 +495,12 @@ impl Proxy {
         let sequence = session.sent.messages;
         session.sent.add(Amount::new(1, len));
         if wants_reply {
-            let again = (msg.attempts > 0).then_some(msg);
-            session.asks.insert(sequence, Sent { reply, again });
+            let sent = Sent {
+                reply,
+                was_sent: msg.was_sent,
+                again: (msg.attempts > 0).then_some(msg),
+            };
+            session.asks.insert(sequence, sent);
         }
         Ok(())
     }
@@ -606,17 +623,18 @@ impl Proxy {
         self.filling.items.clear();
         self.is_busy = false;
         let mut tells = u64::from(count);
-        for (sequence, Sent { reply, again }) in session.asks {
+        for (sequence, sent) in session.asks {
             let is_unsent = count > 0 && sequence >= unsent_from;
             tells -= u64::from(is_unsent);
-            match again {
+            let reply = sent.reply;
+            match sent.again {
                 Some(mut msg) => {
                     msg.attempts -= u32::from(!is_unsent);
+                    msg.was_sent |= !is_unsent;
                     self.held.push_back((msg, reply));
                 }
                 None if is_unsent => {
-                    self.shared.undelivered.add(1);
-                    reply.reply(Err(Failure::Down(why.to_owned())));
+                    self.refuse(sent.was_sent, reply, Failure::Down(why.to_owned()));
                 }
                 None => {
                     self.shared.lost.add(1);
@@ -803,12 +821,13 @@ impl Proxy {
             .map(|it| *it.0)
             .collect();
         for sequence in lost {
-            let Some(Sent { reply, again }) = session.asks.remove(&sequence) else {
+            let Some(Sent { reply, again, .. }) = session.asks.remove(&sequence) else {
                 continue;
             };
             match again {
                 Some(mut msg) => {
                     msg.attempts -= 1;
+                    msg.was_sent = true;
                     self.held.push_back((msg, reply));
                 }
                 None => {
@@ -832,6 +851,8 @@ impl Proxy {
                 self.shared.replied.add(1);
                 sent.reply.reply(match head.failure {
                     None => Ok(Bytes::copy_from_slice(payload)),
+                    // Of this attempt. An earlier one may have been handled, by this receiver or another one.
+                    Some(failure) if sent.was_sent => Err(failure.into_lost()),
                     Some(failure) => Err(failure),
                 });
             }
@@ -880,7 +901,7 @@ impl Actor for Proxy {
         }
         self.shared.end();
         for (msg, reply) in mem::take(&mut self.held) {
-            self.fail(msg, reply);
+            self.fail(&msg, reply);
         }
     }
 }
@@ -894,7 +915,7 @@ impl DeferredHandler<Outgoing> for Proxy {
             status,
             Status::Unreachable | Status::Refused | Status::Ended
         ) {
-            self.fail(msg, reply);
+            self.fail(&msg, reply);
             return;
         }
         if !self.held.is_empty() {

@@ -224,7 +224,7 @@ impl Node {
         if published.get(name).is_some_and(Published::is_published) {
             return Err(NodeError::Published(name.to_owned()));
         }
-        let options = options.within(actor);
+        let options = options.within(actor)?;
         let id = inner.next_id();
         // The counters of a name go on.
         let before = published.get(name).map(|it| it.shared.clone());
@@ -522,6 +522,7 @@ impl<M: RemoteMessage> RemoteRef<M> {
             return Err(RemoteTellError::TooLarge(msg, why));
         }
         let outgoing = Outgoing {
+            was_sent: false,
             payload: Bytes::from(payload),
             key: msg.coalesce_key(),
             request,
@@ -545,7 +546,7 @@ fn refused<M>(error: TellError<Outgoing>, msg: M) -> RemoteTellError<M> {
 pub struct RemoteCounters {
     /// Messages that were returned to their senders.
     pub refused: u64,
-    /// Messages sent, and their bytes.
+    /// Messages sent, and their bytes. An ask that is sent again counts again.
     pub sent: u64,
     /// See `sent`.
     pub sent_bytes: u64,

@@ -41,6 +41,7 @@ use crate::{
         to_bytes,
     },
     members::NodeChange,
+    message,
     node::{Change, Node, NodeInner},
     remote_ref::RemoteRef,
     wire::NodeId,
@@ -473,10 +474,10 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             self.refuse(reply, Failure::Stale("the lease is over".to_owned()));
             return;
         };
-        let key = match postcard::from_bytes::<K>(&routed.key) {
+        let key = match message::decode::<K>(&routed.key) {
             Ok(key) => key,
-            Err(error) => {
-                self.refuse(reply, Failure::Encoding(error.to_string()));
+            Err(failure) => {
+                self.refuse(reply, failure);
                 return;
             }
         };

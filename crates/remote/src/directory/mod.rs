@@ -210,6 +210,10 @@ impl<K: RemoteKey, A: Actor> RemoteDirectoryOptions<K, A> {
                 "a lease holds for 200 ms at least".to_owned(),
             ));
         }
+        for lane in [&self.mailbox, &self.waiting] {
+            lane.validate()
+                .map_err(|error| NodeError::Option(error.to_string()))?;
+        }
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     error::Failure,
     lease::{Fence, LeaseShared},
-    message::RemoteMessage,
+    message::{self, RemoteMessage},
 };
 
 /// A message to the activation of a key, between the hosts of a directory.
@@ -105,9 +105,9 @@ fn deliver<K: RemoteKey, A: Actor + Receives<M, Reply = M::Reply>, M: RemoteMess
     reply: RoutedReply,
     cx: &mut Context<Host<K, A>>,
 ) -> Result<(), Refused> {
-    let msg = match postcard::from_bytes::<M>(&routed.payload) {
+    let msg = match message::decode::<M>(&routed.payload) {
         Ok(msg) => msg,
-        Err(error) => return Err((reply, Failure::Encoding(error.to_string()))),
+        Err(failure) => return Err((reply, failure)),
     };
     let deadline_ns = reply.deadline().map_or(u64::MAX, clock::from_instant);
     let until = clock::to_instant(deadline_ns.min(lease_until_ns));
@@ -117,9 +117,7 @@ fn deliver<K: RemoteKey, A: Actor + Receives<M, Reply = M::Reply>, M: RemoteMess
     }
     let into_outcome = move |outcome: Result<M::Reply, AskError<M>>| {
         let outcome = match outcome {
-            Ok(value) => postcard::to_stdvec(&value)
-                .map(Bytes::from)
-                .map_err(|error| Failure::Encoding(error.to_string())),
+            Ok(value) => message::encode(&value),
             Err(AskError::Expired) => Err(Failure::Expired),
             Err(AskError::Full(_)) => Err(Failure::Full),
             Err(AskError::Shed) => Err(Failure::Shed),

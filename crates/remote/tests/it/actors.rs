@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    panic::resume_unwind,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -541,6 +542,104 @@ fn an_ask_without_an_answer_is_lost_and_a_repeated_one_runs_once() {
         let watched = watched.lock().expect("no panic");
         assert_eq!(watched[0].reason, RemoteExit::Disconnected);
     }
+}
+
+/// The first attempt was handled, and before the second one the name is gone.
+#[test]
+fn an_ask_that_cannot_be_sent_again_is_lost() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let (seen, actor) = world.adder(&a, "sums", PublishOptions::new());
+        let to = b.remote::<Add>("sums").expect("a valid name");
+        world.connected(&to);
+        seen.hold(1);
+        let again = to.ask(Add(1)).retry(3).into_future_in(&world);
+        world.until(|| seen.held() == 1);
+        world.nats.partition("b");
+        actor.stop();
+        world.until(|| !actor.is_alive());
+        world.nats.heal("b");
+        world.until(|| again.lock().expect("no panic").is_some());
+        let outcome = again.lock().expect("no panic").take();
+        assert!(
+            matches!(outcome, Some(Err(RemoteAskError::Lost(_)))),
+            "seed {seed}: {outcome:?}"
+        );
+        assert_eq!(seen.numbers(), [1]);
+        let counters = to.counters();
+        assert_eq!((counters.lost, counters.undelivered), (1, 0), "seed {seed}");
+    }
+}
+
+/// Its code panics when 13 is received, and when 14 is sent.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Fussy(#[serde(deserialize_with = "refuse_13")] u64);
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct FussyReply(#[serde(serialize_with = "refuse_14")] u64);
+
+fn refuse_13<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let number = u64::deserialize(from)?;
+    if number == 13 {
+        resume_unwind(Box::new("as planned"));
+    }
+    Ok(number)
+}
+
+fn refuse_14<S: serde::Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> {
+    if *number == 14 {
+        resume_unwind(Box::new("as planned"));
+    }
+    number.serialize(to)
+}
+
+impl RemoteMessage for Fussy {
+    const NAME: &'static str = "test.fussy";
+    const VERSION: u32 = 1;
+    type Reply = FussyReply;
+}
+
+impl Handler<Fussy> for Adder {
+    type Reply = FussyReply;
+
+    fn handle(&mut self, fussy: Fussy, _: &mut Context<Self>) -> FussyReply {
+        FussyReply(fussy.0)
+    }
+}
+
+#[test]
+fn a_message_whose_own_code_panics_is_an_error_and_the_name_lives_on() {
+    for seed in 0..SEEDS {
+        let (world, a, b) = two_nodes(seed);
+        let adder = a.system().spawn(Adder::default());
+        let window = PublishOptions::new().window(2, u64::MAX);
+        a.publish_with::<Fussy, _>("fussy", &adder, window)
+            .expect("published");
+        let to = b.remote::<Fussy>("fussy").expect("a valid name");
+        world.connected(&to);
+        for number in [13, 14, 15, 14, 13, 16] {
+            let outcome = to.ask(Fussy(number)).wait();
+            match number {
+                13 | 14 => assert!(
+                    matches!(outcome, Err(RemoteAskError::Encoding(_))),
+                    "seed {seed}: {outcome:?}"
+                ),
+                _ => assert_eq!(outcome, Ok(FussyReply(number)), "seed {seed}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lane_that_the_actor_lacks_is_refused() {
+    let (_world, a, _b) = two_nodes(1);
+    let adder = a.system().spawn(Adder::default());
+    let refused = a.publish_with::<Add, _>("sums", &adder, PublishOptions::new().lane(7));
+    assert!(
+        matches!(refused, Err(NodeError::Option(_))),
+        "{:?}",
+        refused.err()
+    );
 }
 
 /// Futures that run as steps of the simulation.
