@@ -51,7 +51,7 @@ pub(crate) struct InletCounts {
     pub(crate) shed: Count,
 }
 
-/// A counter that one thread at a time increases. Whoever sees a count also sees what the thread did before: what the handlers
+/// A counter that one thread at a time increases. A thread that reads the count also sees what the other one did before: what the handlers
 /// wrote, and the capacity that they freed.
 #[derive(Default)]
 pub(crate) struct Count(AtomicU64);
@@ -370,7 +370,7 @@ impl<A: Actor> Body<A> {
                     if !self.poll_suspended_first(cell, span) {
                         return Some(Pause::Attention);
                     }
-                    self.count_unfinished();
+                    self.count_unfinished(cell.core());
                     let has_budget = budget.spend();
                     if needs_attention(cell) {
                         return Some(Pause::Attention);
@@ -385,10 +385,11 @@ impl<A: Actor> Body<A> {
     }
 
     /// The async handler of a ring's message is complete.
-    pub(crate) fn count_unfinished(&mut self) {
+    pub(crate) fn count_unfinished(&mut self, core: &Core) {
         let unfinished = self.cold.as_mut().and_then(|it| it.unfinished.take());
         if let Some(counts) = unfinished {
             counts.handled.add(1);
+            core.progress.bump(1);
         }
     }
 

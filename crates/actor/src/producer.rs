@@ -202,8 +202,8 @@ impl<A: Actor, M: Message> Producer<A, M> {
         self.ring.accepted()
     }
 
-    /// Messages whose handlers are complete, as of the actor's last batch. Whoever sees the number also sees what the handlers
-    /// wrote.
+    /// Messages whose handlers are complete, as of the actor's last batch. A thread that reads the number also sees
+    /// what the handlers wrote.
     pub fn handled(&self) -> u64 {
         self.counts.handled.get()
     }

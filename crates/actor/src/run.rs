@@ -534,7 +534,7 @@ impl<A: Actor> Body<A> {
         if let Some(lane) = handling.as_ref().and_then(Handling::lane) {
             core.mailbox.lane(lane).gauges.handled.bump(1);
         }
-        self.count_unfinished();
+        self.count_unfinished(core);
         handling
     }
 }

@@ -460,6 +460,10 @@ impl Lease {
         let State::Held { .. } = self.state else {
             return;
         };
+        if self.is_open {
+            // A later read was answered first.
+            return;
+        }
         let created_ms = entry.as_ref().and_then(|it| from_bytes::<u64>(&it.value));
         if created_ms == Some(self.leases_created_ms) {
             // Ordering: Release, pairs with the Acquire of `claims_with`.

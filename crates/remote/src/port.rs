@@ -221,6 +221,7 @@ pub(crate) struct Port<A: Actor, M> {
     sessions: BTreeMap<u64, Session>,
     memory: Memory,
     has_timer: bool,
+    has_started: bool,
     is_reclaiming: bool,
     is_busy: bool,
     is_draining: bool,
@@ -258,6 +259,7 @@ where
             sessions: BTreeMap::new(),
             memory: Memory::default(),
             has_timer: false,
+            has_started: false,
             is_reclaiming: false,
             is_busy: false,
             is_draining: false,
@@ -995,6 +997,7 @@ where
     M: RemoteMessage,
 {
     fn started(&mut self, cx: &mut Context<Self>) {
+        self.has_started = true;
         cx.watch(&self.actor);
         let me = cx.actor_ref();
         let unheard = self.shared.clone();
@@ -1043,6 +1046,10 @@ impl<A: Actor, M> Port<A, M> {
 impl<A: Actor, M> Drop for Port<A, M> {
     /// Also after a panic: senders must learn that nobody answers.
     fn drop(&mut self) {
+        if !self.has_started {
+            // Nobody knows it. `publish` may have dropped it, with the names locked.
+            return;
+        }
         self.node.remove_route(self.id);
         self.node.stop_listening(self.id);
         self.node.unpublish(self.id, &self.shared);

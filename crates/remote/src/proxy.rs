@@ -447,8 +447,7 @@ impl Proxy {
         // The deadline may have passed while it was held.
         let left = reply.deadline().map(time_left);
         if left == Some(None) {
-            self.shared.undelivered.add(1);
-            reply.reply(Err(Failure::Expired));
+            self.refuse(msg.was_sent, reply, Failure::Expired);
             return Ok(());
         }
         let left_us = left.flatten().map(|left| left.as_micros() as u64);

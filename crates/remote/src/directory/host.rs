@@ -102,7 +102,7 @@ pub(crate) struct Host<K: RemoteKey, A: Actor> {
     /// Nodes that have announced that they take part.
     hosts: BTreeMap<String, NodeId>,
     /// Those of them that were not up when they were last checked; `None` if no check is set.
-    absent: Option<BTreeSet<NodeId>>,
+    absent: Option<(u64, BTreeSet<NodeId>)>,
     peers: BTreeMap<NodeId, RemoteRef<Routed>>,
     _watch: Option<Subscription>,
     is_watching: bool,
@@ -260,19 +260,24 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     }
 
     /// Deletes the entries of nodes that are not up in two checks: they went down when no node of the directory was there to
-    /// see it. A node that lives has been heard between the two.
+    /// see it. A node that lives is heard between the two, unless this process was paused: then they begin anew.
     fn check_hosts(&mut self, cx: &mut Context<Self>) {
         let hosts = self.hosts.values();
         let now: BTreeSet<NodeId> = hosts
             .filter(|id| !self.node.table.is_up(id))
             .cloned()
             .collect();
-        let before = self.absent.take().unwrap_or_default();
-        for node in now.intersection(&before) {
-            self.delete_host(node);
+        let now_ns = clock::now_ns();
+        let late_ns = 2 * self.node.options.down_after.as_nanos() as u64;
+        if let Some((checked_ns, before)) = self.absent.take()
+            && now_ns - checked_ns < late_ns
+        {
+            for node in now.intersection(&before) {
+                self.delete_host(node);
+            }
         }
         if !now.is_empty() {
-            self.absent = Some(now);
+            self.absent = Some((now_ns, now));
             let _ = cx.wake_after(self.node.options.down_after, Self::check_hosts);
         }
     }
@@ -851,7 +856,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         match mem::replace(&mut partition.ownership, Ownership::Free) {
             Ownership::Kept(owned) => {
                 drop(self.shared.remove(index));
-                // Who has found the partition just before comes to this host with his message.
+                // A sender that has just found the partition sends its message to this host instead.
                 owned.directory.close();
                 partition.ownership = Ownership::Releasing(owned, VecDeque::new());
             }

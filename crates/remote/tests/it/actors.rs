@@ -630,6 +630,28 @@ fn a_message_whose_own_code_panics_is_an_error_and_the_name_lives_on() {
     }
 }
 
+/// Publishes when its system ends.
+struct Late(Node, ActorRef<Adder>, Arc<Mutex<Option<bool>>>);
+
+impl Actor for Late {
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        let published = self.0.publish::<Add, _>("late", &self.1);
+        *self.2.lock().expect("no panic") = Some(published.is_ok());
+    }
+}
+
+#[test]
+fn a_node_whose_system_ends_publishes_nothing() {
+    let (_world, a, _b) = two_nodes(1);
+    let adder = a.system().spawn(Adder::default());
+    let published = Arc::new(Mutex::new(None));
+    let late = a.system().spawn(Late(a.clone(), adder, published.clone()));
+    a.system().shutdown(LONG);
+    assert!(!late.is_alive());
+    assert_eq!(*published.lock().expect("no panic"), Some(false));
+    assert!(a.snapshot().published.is_empty());
+}
+
 #[test]
 fn a_lane_that_the_actor_lacks_is_refused() {
     let (_world, a, _b) = two_nodes(1);
