@@ -173,14 +173,14 @@ impl SinkGauge {
     pub(super) fn fail(&self, error: &SinkError) {
         self.errors.add(1);
         let now = now_ns();
-        let since = &self.failing_since_ns;
-        // Before the text: a thread that has read the error finds the sink failing. The lock orders them.
-        let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         let text = Some(error.to_string());
-        *self
-            .last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = text;
+        let last_error = self.last_error.lock();
+        let mut last_error = last_error.unwrap_or_else(PoisonError::into_inner);
+        // Both with the lock: a thread that has seen one of them finds the other.
+        let since = &self.failing_since_ns;
+        let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        *last_error = text;
+        drop(last_error);
         let told_at = self.told_at_ns.load(Ordering::Relaxed);
         // One that began soon after the last is logged if it lasts.
         let is_due = told_at == 0 || now.saturating_sub(told_at) >= TELL_EVERY_NS;
