@@ -291,9 +291,6 @@ impl<A: Actor> Body<A> {
                 self.cold().inlets.push(*inlet);
             }
         }
-        if let Some(cold) = self.cold.as_deref_mut() {
-            cold.inlets.retain_mut(|inlet| !inlet.is_over());
-        }
     }
 
     #[inline]
@@ -403,14 +400,11 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Whether all inlets are empty: then each signals its next message.
+    /// Whether all inlets are empty: then each signals its next message. One that is over does not sleep, so it is forgotten with
+    /// the next turn.
     #[inline]
     pub(crate) fn sleep_inlets(&mut self) -> bool {
-        let Some(cold) = self.cold.as_deref_mut() else {
-            return true;
-        };
-        cold.inlets.retain_mut(|inlet| !inlet.is_over());
-        cold.inlets.iter_mut().all(|inlet| inlet.sleep())
+        self.inlets().iter_mut().all(|inlet| inlet.sleep())
     }
 
     /// Refuses further messages. Accepted ones stay.

@@ -562,7 +562,7 @@ impl Node {
     /// the others are told. Blocks. `true` if all was done in time; a connection that has just broken may not be noticed. What
     /// cannot be sent, for example to a name that nobody publishes, is counted by `RemoteCounters::undelivered`.
     ///
-    /// Call it before the system's shutdown and before `main` returns: nothing else sends what waits for credit.
+    /// Call it before the system's shutdown and before `main` returns. Only this call sends messages that wait for credit.
     pub fn leave(&self, within: Duration) -> bool {
         let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         let deadline = clock::to_instant(clock::now_ns().saturating_add(within_ns));

@@ -174,7 +174,7 @@ impl Session {
         self.limit.minus(self.received)
     }
 
-    /// Bytes fall while messages rise: to go there would return credit that was used.
+    /// The position has fewer bytes, although it has not fewer messages. It would return credit that was used.
     fn is_false(&self, position: Amount) -> bool {
         position.messages >= self.received.messages && position.bytes < self.received.bytes
     }

@@ -544,7 +544,7 @@ fn an_ask_without_an_answer_is_lost_and_a_repeated_one_runs_once() {
     }
 }
 
-/// The first attempt was handled, and before the second one the name is gone.
+/// The first attempt is handled. Then the name is withdrawn, so there is no second one.
 #[test]
 fn an_ask_that_cannot_be_sent_again_is_lost() {
     for seed in 0..SEEDS {
