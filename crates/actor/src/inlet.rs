@@ -94,8 +94,10 @@ pub(crate) trait Inlet<A: Actor>: Send {
         in_row: &mut u32,
         has_others: bool,
     ) -> Turn;
+    /// As [`spsc::Consumer::lie_down`].
+    fn lie_down(&mut self) -> bool;
     /// Whether it is empty, and the next message signals.
-    fn sleep(&mut self) -> bool;
+    fn is_asleep(&mut self) -> bool;
     fn close(&mut self);
     fn shed(&mut self, core: &Core);
     /// Whether nothing more comes.
@@ -198,8 +200,12 @@ impl<A: Receives<M>, M: Message> Inlet<A> for Ring<A, M> {
         }
     }
 
-    fn sleep(&mut self) -> bool {
-        self.messages.sleep()
+    fn lie_down(&mut self) -> bool {
+        self.messages.lie_down()
+    }
+
+    fn is_asleep(&mut self) -> bool {
+        self.messages.is_asleep()
     }
 
     fn close(&mut self) {
@@ -223,7 +229,7 @@ impl<A: Receives<M>, M: Message> Inlet<A> for Ring<A, M> {
 }
 
 impl<A, M> Drop for Ring<A, M> {
-    /// It has messages only if its actor never ran again.
+    /// It has messages only if its actor never ran again: the threads of its system have ended.
     fn drop(&mut self) {
         self.messages.close();
         while let Some(msg) = self.messages.pop() {
@@ -404,11 +410,35 @@ impl<A: Actor> Body<A> {
     /// the next turn.
     #[inline]
     pub(crate) fn sleep_inlets(&mut self) -> bool {
-        self.inlets().iter_mut().all(|inlet| inlet.sleep())
+        self.inlets().is_empty() || self.lay_down_inlets()
+    }
+
+    /// With one barrier for all of them, because it interrupts each processor that runs a thread of the process.
+    fn lay_down_inlets(&mut self) -> bool {
+        if self.has_ready_inlet() {
+            return false;
+        }
+        let inlets = self.inlets();
+        let mut needs_barrier = false;
+        for inlet in inlets.iter_mut() {
+            needs_barrier |= inlet.lie_down();
+        }
+        if needs_barrier {
+            spsc::heavy_barrier();
+        }
+        let mut are_asleep = true;
+        // Each one, although one that is awake decides: the others must not stay asleep without a look.
+        for inlet in inlets {
+            are_asleep &= inlet.is_asleep();
+        }
+        are_asleep
     }
 
     /// Refuses further messages. Accepted ones stay.
-    pub(crate) fn close_inlets(&mut self) {
+    pub(crate) fn close_inlets(&mut self, core: &Core) {
+        // The mailbox is closed, so no inlet is added any more. One that was added, and has not signalled yet, may have
+        // accepted messages.
+        self.adopt_inlets(core);
         for inlet in self.inlets() {
             inlet.close();
         }

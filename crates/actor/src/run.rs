@@ -373,7 +373,7 @@ impl<A: Actor> Body<A> {
         }
         if signals.contains(core::DRAIN) {
             self.is_draining = true;
-            self.close_inlets();
+            self.close_inlets(core);
             core.announce_drain();
         }
         if signals.contains(core::INLET) {
@@ -430,7 +430,7 @@ impl<A: Actor> Body<A> {
             Some(StopRequest::Drained) => {
                 cell.core().mailbox.close();
                 self.is_draining = true;
-                self.close_inlets();
+                self.close_inlets(cell.core());
             }
             // `adopt_failure` executes it, once the handler has returned.
             Some(StopRequest::Fail) | None => {}

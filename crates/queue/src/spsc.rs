@@ -112,14 +112,15 @@ impl<T> Shared<T> {
             fence(Ordering::SeqCst);
         }
     }
+}
 
-    fn heavy_barrier(&self) {
-        if self.has_membarrier {
-            membarrier::run();
-        }
-        // Ordering: SeqCst, see `# Sleep`.
-        fence(Ordering::SeqCst);
+/// The barrier between [`Consumer::lie_down`] and [`Consumer::is_asleep`]: one for any number of rings.
+pub fn heavy_barrier() {
+    if membarrier::is_registered() {
+        membarrier::run();
     }
+    // Ordering: SeqCst, see `# Sleep`.
+    fence(Ordering::SeqCst);
 }
 
 impl<T> Drop for Shared<T> {
@@ -180,7 +181,7 @@ pub fn ring<T: Send>(bound: usize) -> (Producer<T>, Consumer<T>) {
 pub enum Wake {
     /// It is awake.
     No,
-    /// It sleeps, or is about to.
+    /// It sleeps, or is about to. The producer's thread wakes it before it pushes again.
     Yes,
 }
 
@@ -427,34 +428,44 @@ impl<T> Consumer<T> {
         }
     }
 
-    /// `true` if there is no value: then the next push, or the end of the producer, says [`Wake::Yes`]. A consumer that is
-    /// asleep may look, and go to sleep again.
+    /// `true` if there is no value. Then the next push, or the end of the producer, says [`Wake::Yes`]; or an earlier push has
+    /// said so, and its producer wakes this side before it pushes again. A consumer that is asleep may look, and go to
+    /// sleep again.
     pub fn sleep(&mut self) -> bool {
         if self.is_ready() {
             return false;
         }
-        if self.is_closed {
-            return true;
+        if self.lie_down() {
+            heavy_barrier();
         }
-        // Ordering: Relaxed. A state that is ASLEEP still was left so by an earlier call, whose barrier serves this one, too:
-        // a push since then finds it, and wakes.
-        if self.shared.state.load(Ordering::Relaxed) == ASLEEP {
-            return !self.is_finished();
+        self.is_asleep()
+    }
+
+    /// The first half of [`Consumer::sleep`]. `true` if [`heavy_barrier`] must be called before [`Consumer::is_asleep`], which
+    /// must follow in any case.
+    pub fn lie_down(&mut self) -> bool {
+        // Ordering: Relaxed. A state that is ASLEEP still was left so by an earlier call, whose barrier serves this one, too, or is
+        // the first one, which the producer's thread got with the ring. A push since then finds it, and wakes. The load may
+        // also miss that the producer has just set AWAKE: then it wakes this side before it pushes again.
+        if self.is_closed || self.shared.state.load(Ordering::Relaxed) == ASLEEP {
+            return false;
         }
         // Ordering: Release, as good as Relaxed: the barrier follows.
         self.shared.state.store(ASLEEP, Ordering::Release);
-        self.shared.heavy_barrier();
-        if self.look() || self.is_finished() {
-            // Ordering: SeqCst, rare. It fails if the producer has just woken this side. Then a run finds nothing.
-            let _ = self.shared.state.compare_exchange(
-                ASLEEP,
-                AWAKE,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
-            );
-            return false;
-        }
         true
+    }
+
+    /// The second half of [`Consumer::sleep`], with the same result.
+    pub fn is_asleep(&mut self) -> bool {
+        if !self.is_ready() && (self.is_closed || !self.is_finished()) {
+            return true;
+        }
+        // Ordering: SeqCst, rare. It fails if the producer has just woken this side. Then a run finds nothing.
+        let _ =
+            self.shared
+                .state
+                .compare_exchange(ASLEEP, AWAKE, Ordering::SeqCst, Ordering::SeqCst);
+        false
     }
 
     /// Refuses further values. Those accepted before can still be taken.
@@ -464,7 +475,7 @@ impl<T> Consumer<T> {
         }
         // Ordering: SeqCst, rare; the barrier follows. A swap, because the producer may be changing the state, too.
         self.shared.state.swap(CLOSED, Ordering::SeqCst);
-        self.shared.heavy_barrier();
+        heavy_barrier();
         // Ordering: Acquire, rule 2.
         self.tail_seen = self.shared.tail.load(Ordering::Acquire);
         self.is_closed = true;

@@ -1,6 +1,6 @@
 //! Producers: messages of one type through a ring of their own.
 
-use std::panic::resume_unwind;
+use std::{panic::resume_unwind, sync::Barrier};
 
 use crate::common::*;
 
@@ -71,10 +71,13 @@ impl Flood {
 
     /// While it and all others are sending, some of its messages are handled.
     #[track_caller]
-    fn check_progress(self) {
+    fn check_progress(&self) {
         let handled = || self.handled.load(Ordering::Relaxed);
         let before = handled();
         eventually("the ring is handled", || handled() >= before + 100);
+    }
+
+    fn end(self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
     }
@@ -324,12 +327,41 @@ fn a_full_ring_does_not_starve_a_lane_nor_another_ring() {
         let system = system();
         let options = SpawnOptions::new().dispatcher(dispatcher);
         let (actor, _notes) = probe_with(&system, options);
-        let sending = [(); 2].map(|()| Flood::start(actor.producer::<Ping>(64), || Ping));
+        // Two of them use up a run's budget.
+        let floods = [(); 5].map(|()| Flood::start(actor.producer::<Ping>(64), || Ping));
         for _ in 0..50 {
             actor.ask(Ping).wait().unwrap();
         }
-        for flood in sending {
-            flood.check_progress();
+        floods.iter().for_each(Flood::check_progress);
+        floods.into_iter().for_each(Flood::end);
+    }
+}
+
+#[test]
+fn a_graceful_stop_handles_what_new_rings_have_accepted() {
+    let system = system();
+    for _ in 0..100 {
+        let (actor, _notes) = probe(&system);
+        let start = Arc::new(Barrier::new(5));
+        let sending = [(); 4].map(|()| {
+            let (actor, start) = (actor.clone(), start.clone());
+            thread::spawn(move || {
+                let mut producers = Vec::new();
+                start.wait();
+                for _ in 0..512 {
+                    let mut producer = actor.producer::<Ping>(1);
+                    if producer.tell(Ping).is_err() {
+                        break;
+                    }
+                    producers.push(producer);
+                }
+                producers
+            })
+        });
+        start.wait();
+        actor.stop_gracefully();
+        for producer in sending.into_iter().flat_map(|it| it.join().unwrap()) {
+            assert_eq!(settled(&producer), (1, 0));
         }
     }
 }
@@ -414,6 +446,7 @@ fn a_ring_for_an_async_handler_does_not_starve_a_lane() {
         actor.ask(Ping).wait().unwrap();
     }
     flood.check_progress();
+    flood.end();
 }
 
 /// The thread of the test waits, and its system runs the actor.

@@ -10,7 +10,7 @@ use loom::{
 
 use crate::{
     Refused,
-    spsc::{Producer, Wake, ring},
+    spsc::{Producer, Wake, heavy_barrier, ring},
 };
 
 /// A token, as a parked thread has.
@@ -84,6 +84,77 @@ fn a_consumer_that_sleeps_gets_every_value() {
 #[test]
 fn a_slot_is_reused_after_its_value_was_taken() {
     sends(1, 2);
+}
+
+/// As an actor that another signal wakes: the second sleep needs no barrier of its own.
+#[test]
+fn a_consumer_that_was_asleep_looks_and_sleeps_again() {
+    loom::model(|| {
+        let (mut producer, mut consumer) = ring(1);
+        let token = Token::default();
+        let given = token.clone();
+        let sender = thread::spawn(move || {
+            for value in 0..2 {
+                let wake = push(&mut producer, value);
+                given.give(wake);
+            }
+        });
+        let mut next = 0;
+        let mut is_second_sleep = false;
+        while next < 2 {
+            if let Some(value) = consumer.pop() {
+                assert_eq!(*value, next);
+                next += 1;
+            } else if consumer.sleep() {
+                if is_second_sleep {
+                    token.wait();
+                }
+                is_second_sleep = !is_second_sleep;
+            }
+        }
+        sender.join().expect("it has sent all");
+    });
+}
+
+/// One barrier serves both rings.
+#[test]
+fn a_consumer_of_two_rings_sleeps_with_one_barrier() {
+    loom::model(|| {
+        let token = Token::default();
+        let (senders, mut consumers): (Vec<_>, Vec<_>) = (0..2)
+            .map(|number| {
+                let (mut producer, mut consumer) = ring(1);
+                // Awake, so that it must lie down.
+                assert_eq!(producer.push(Box::new(0)), Ok(Wake::Yes));
+                assert!(consumer.pop().is_some());
+                consumer.publish();
+                let given = token.clone();
+                let send = move || given.give(push(&mut producer, number + 1));
+                (thread::spawn(send), consumer)
+            })
+            .unzip();
+        loop {
+            // Each ring brings one message more. Then it is over, and would not sleep.
+            consumers.retain_mut(|it| it.pop().is_none());
+            if consumers.is_empty() {
+                break;
+            }
+            let lie_down = consumers.iter_mut().map(|it| it.lie_down());
+            if lie_down.fold(false, |any, it| any | it) {
+                heavy_barrier();
+            }
+            // Each, so that none stays asleep unseen.
+            if consumers
+                .iter_mut()
+                .fold(true, |all, it| all & it.is_asleep())
+            {
+                token.wait();
+            }
+        }
+        for sender in senders {
+            sender.join().expect("it has sent all");
+        }
+    });
 }
 
 #[test]
