@@ -260,10 +260,6 @@ impl MailboxLane {
         }
     }
 
-    pub(crate) fn is_ring(&self) -> bool {
-        self.ring().is_some()
-    }
-
     /// Messages queued now.
     pub(crate) fn depth(&self) -> u64 {
         on_queue!(self, |queue| queue.depth())

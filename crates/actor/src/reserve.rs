@@ -70,7 +70,7 @@ impl Reservation {
     /// Reserves without waiting. `true` if capacity is reserved.
     pub(crate) fn try_reserve(&mut self) -> bool {
         if self.key.is_none() && !self.is_hopeless() {
-            self.key = self.core.waiters.try_grant(&self.core, self.lane);
+            self.key = self.core.waiters.try_grant(&self.core, self.lane, false);
         }
         self.key.is_some()
     }

@@ -18,6 +18,10 @@
 //! **Order.** While senders wait, the lane's barrier [`Barrier::Waiters`] is raised: newcomers find the lane full
 //! and wait behind them. A granted sender that finds the lane full again returns to its old position.
 //!
+//! The barrier stays until all granted senders have pushed. Meanwhile a newcomer gets a grant at once if nobody waits and the lane
+//! has capacity beyond all grants ([`Waiters::try_grant`]). If it had to wait, two threads at a full lane would wait in turn for ever:
+//! each would find the barrier that protects the other, and each message would cost a switch of threads.
+//!
 //! A sender that waits although the lane's policy is another one ([`crate::reserve`]) raises no barrier.
 //!
 //! **Grants.** A granted sender has not pushed yet, so grants count against the capacity, and the barrier stays
@@ -122,11 +126,7 @@ enum GrantKind {
     Firm,
     /// Lapses [`LAPSE_AFTER`] the lane was found empty; granted in this period of the lane.
     Lapsing { period: u64 },
-    /// As `Lapsing`, but granted without waiting, and no barrier protects it.
-    #[cfg_attr(
-        not(any(feature = "tower", feature = "futures")),
-        expect(dead_code, reason = "only services and sinks reserve")
-    )]
+    /// As `Lapsing`, but granted without waiting, and it raises no barrier.
     Open { period: u64 },
 }
 
@@ -354,9 +354,9 @@ impl Waiters {
     }
 
     /// Grants capacity for one message at once, if the lane has some for which no sender waits. The barrier is not
-    /// raised: a newcomer may take the slot, and the holder of the grant then waits before all later ones.
-    #[cfg(any(feature = "futures", feature = "tower"))]
-    pub(crate) fn try_grant(&self, core: &Core, lane: usize) -> Option<WaitKey> {
+    /// raised: a newcomer may take the slot, and the holder of the grant then waits before all later ones. `is_blocking`: the
+    /// holder is a thread, which always pushes or returns its grant.
+    pub(crate) fn try_grant(&self, core: &Core, lane: usize, is_blocking: bool) -> Option<WaitKey> {
         let mut list = self.lock();
         // Under the lock, as in `register`.
         if core.end_reason().is_some() {
@@ -371,14 +371,18 @@ impl Waiters {
         {
             return None;
         }
-        queue.granted_open += 1;
-        let period = queue.period;
+        let kind = if is_blocking {
+            queue.granted_firm += 1;
+            GrantKind::Firm
+        } else {
+            queue.granted_open += 1;
+            GrantKind::Open {
+                period: queue.period,
+            }
+        };
         let number = list.next_number;
         list.next_number += 1;
-        let state = State::Granted {
-            messages: 1,
-            kind: GrantKind::Open { period },
-        };
+        let state = State::Granted { messages: 1, kind };
         let slot = list.entries.insert(Entry {
             number,
             lane,
