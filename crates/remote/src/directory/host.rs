@@ -172,6 +172,8 @@ enum Control {
     Put(u32, u64, Result<u64, EngineError>),
     /// A partition's entry, read.
     Got(u32, u64, Result<Option<Entry>, EngineError>),
+    /// The key of this node's lease, read after the put of an entry with this revision.
+    Checked(u32, u64, (u64, LeaseId), Result<Option<Entry>, EngineError>),
     /// What the attempt to find a lease dead gave.
     Fenced(u32, u64, Result<u64, EngineError>),
     /// A lease's key, read.
@@ -669,6 +671,20 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
     }
 
+    /// The entry names this node's lease. The lease may be one of buckets that the server has lost, and the entry be in new ones:
+    /// then the lease's key is gone.
+    fn check(&mut self, index: u32, revision: u64, own: LeaseId, cx: &mut Context<Self>) {
+        let partition = &mut self.partitions[index as usize];
+        partition.entry = Some((revision, own.clone()));
+        partition.is_under_way = true;
+        let attempt = partition.attempt;
+        let key = LeasePlan::key_of(&own.node.name);
+        let done: Done<Option<Entry>> = Self::done(cx, move |it| {
+            Control::Checked(index, attempt, (revision, own), it)
+        });
+        self.node.engine.get(&self.plan.leases, &key, done);
+    }
+
     /// This node keeps the partition, if its lease is still the one of the claim.
     fn kept(&mut self, index: u32, revision: u64, own: LeaseId, cx: &mut Context<Self>) {
         let fence = Owned::<K, A>::fence_of(index, &self.lease, own.number, revision);
@@ -715,6 +731,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
     fn control(&mut self, control: Control, cx: &mut Context<Self>) {
         if let Control::Put(index, ..)
         | Control::Got(index, ..)
+        | Control::Checked(index, ..)
         | Control::Fenced(index, ..)
         | Control::LeaseGot(index, ..)
         | Control::Deleted(index, ..) = &control
@@ -760,7 +777,7 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             Control::Put(index, attempt, outcome) if self.is_claiming(index, attempt) => {
                 let claimed = self.partitions[index as usize].claimed.take();
                 match (outcome, claimed) {
-                    (Ok(revision), Some(own)) => self.kept(index, revision, own, cx),
+                    (Ok(revision), Some(own)) => self.check(index, revision, own, cx),
                     (Ok(_), None) => self.later(cx),
                     (Err(EngineError::Conflict | EngineError::Unknown(_)), _) => {
                         self.read(index, cx);
@@ -779,13 +796,22 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 match (entry, lease, own) {
                     // A put without an answer was made.
                     (Some(entry), Some(lease), Some(own)) if lease == own => {
-                        self.kept(index, entry.revision, own, cx);
+                        self.check(index, entry.revision, own, cx);
                     }
                     (entry, ..) => {
                         self.partitions[index as usize].entry = None;
                         self.learn(index, entry.as_ref());
                         self.give_up_claim(index, cx);
                     }
+                }
+            }
+            Control::Checked(index, attempt, (revision, own), Ok(entry))
+                if self.is_claiming(index, attempt) =>
+            {
+                match entry {
+                    Some(entry) if !is_over(&own, &entry) => self.kept(index, revision, own, cx),
+                    // The next renewal finds the lease over.
+                    _ => self.later(cx),
                 }
             }
             Control::Fenced(index, attempt, outcome) if self.is_claiming(index, attempt) => {
@@ -818,9 +844,11 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
             }
             Control::Deleted(index, attempt, outcome) => self.deleted(index, attempt, &outcome, cx),
             // An error, or a step of an attempt that is over.
-            Control::Put(..) | Control::Got(..) | Control::Fenced(..) | Control::LeaseGot(..) => {
-                self.later(cx)
-            }
+            Control::Put(..)
+            | Control::Got(..)
+            | Control::Checked(..)
+            | Control::Fenced(..)
+            | Control::LeaseGot(..) => self.later(cx),
         }
     }
 

@@ -718,6 +718,57 @@ fn in_a_new_bucket_of_leases_those_of_the_lost_one_are_waited_for() {
     }
 }
 
+/// All data is lost while a keeper is cut off. A new node has opened the new buckets when one whose lease is of the old ones
+/// wants what the keeper keeps.
+#[test]
+fn a_lease_of_lost_buckets_claims_nothing_in_new_ones() {
+    for seed in 0..SEEDS {
+        let mut cluster = Cluster::new(seed, 0);
+        // Longer than the time after which a node counts as down.
+        let options = || options().lease(Duration::from_secs(10));
+        let node = |cluster: &Cluster, number: u64| {
+            let name = format!("node-{number}");
+            cluster.world.node(&name, seed * 100 + number)
+        };
+        let late = node(&cluster, 2);
+        for number in 0..2 {
+            let node = node(&cluster, number);
+            let bank = bank_with(options(), &node, &cluster.ledger);
+            cluster.nodes.push((node, bank.clone()));
+            cluster.world.system.run_until(|| bank.trouble().is_none());
+            cluster.world.system.advance(HEARTBEAT);
+        }
+        for key in 0..40 {
+            cluster.deposit(0, key).expect("a reply");
+        }
+        let [(down, bank), (cut, keeper)] = [0, 1].map(|it: usize| cluster.nodes[it].clone());
+        assert!(!keeper.partitions().is_empty(), "seed {seed}");
+        cluster.world.nats.partition("node-1");
+        let is_gone = || down.nodes().iter().all(|it| it.id != *cut.id());
+        cluster.world.system.run_until(is_gone);
+        // A restart would let node-0 renew at once, and find its lease lost an instant later.
+        cluster.world.nats.lose_bucket("freeboard-leases");
+        cluster.world.nats.lose_bucket("freeboard-names");
+        let late = (late.clone(), bank_with(options(), &late, &cluster.ledger));
+        cluster.nodes.push(late);
+        let is_new = || cluster.world.nats.entries("freeboard-names").is_some();
+        cluster.world.system.run_until(is_new);
+        assert!(bank.trouble().is_none(), "seed {seed}: its lease holds");
+        for key in (0..40).cycle() {
+            let _ = cluster.deposit_within(Duration::from_millis(20), 0, key);
+            let twice = cluster.keepers().into_iter().find(|it| it.1 > 1);
+            assert_eq!(twice, None, "seed {seed}");
+            if keeper.partitions().is_empty() {
+                break;
+            }
+        }
+        for key in 0..40 {
+            let (_, node) = cluster.deposit_again(0, key);
+            assert_ne!(node, "node-1", "seed {seed}");
+        }
+    }
+}
+
 /// An activation is passivated after the host has found it, and before it gets the message.
 #[test]
 fn the_next_activation_gets_what_comes_over_the_network_for_one_that_is_passivated() {
