@@ -93,7 +93,7 @@ pub trait Handler<M: Message>: Actor {
 
 /// Handles messages of type `M` with a future; the mailbox waits until the future is complete.
 ///
-/// The future may await anything; it is boxed, one allocation a message. With an attached tokio runtime
+/// The future may await anything. One of up to 512 bytes costs no allocation; a larger one is boxed. With an attached tokio runtime
 /// it is polled inside that runtime's context. Without one, tokio's timers and sockets panic: build
 /// the system inside the runtime, or with [`crate::SystemBuilder::tokio`].
 ///

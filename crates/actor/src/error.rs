@@ -11,8 +11,8 @@ use crate::circle::Circle;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TellError<M> {
-    /// The lane is full and refuses.
-    #[error("the lane is full")]
+    /// The lane or the producer's ring is full and refuses.
+    #[error("the lane or ring is full")]
     Full(M),
     /// The actor has terminated, or takes no further messages before it does.
     #[error("the actor has stopped")]

@@ -52,7 +52,7 @@ impl Drop for Owner {
 }
 
 /// A system of actors: worker threads, timers, names. Cheap to clone. Its threads stop after their current
-/// message when the last handle from [`SystemBuilder::build`] is dropped; for an orderly stop call
+/// run, which is at most the budget (64 messages or 500 us by default) and one message more, when the last handle from [`SystemBuilder::build`] is dropped; for an orderly stop call
 /// [`System::shutdown`]. Handlers that block in [`Ask::wait`](crate::Ask::wait) or
 /// [`ActorRef::tell_blocking`] then get an error.
 #[derive(Clone)]
