@@ -12,6 +12,7 @@ run("fanin_100x10k", Scale) -> fan_in(100, clock:units(10000, Scale));
 run("pingpong", Scale) -> ring(2, clock:units(2000000, Scale), "msg");
 run("ring_1000", Scale) -> ring(1000, clock:units(2000000, Scale), "hop");
 run("ask_deadline", _) -> {skipped, "an ask is a receive, which takes a deadline at no cost"};
+run("fanin_full", _) -> {skipped, "its mailbox has no bound"};
 run("waiting_" ++ _, _) -> {skipped, "nobody waits for a mailbox without a bound"};
 run("ask", Scale) -> ask(clock:units(1000000, Scale));
 run("spawn", Scale) -> spawn_and_end(clock:units(1000000, Scale));

@@ -81,6 +81,7 @@ use disruptor_rs::Spin;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     Freeboard,
+    FreeboardProducer,
     FreeboardDrain,
     FreeboardDedicated,
     FreeboardSnapshot,
@@ -130,6 +131,7 @@ impl Peer {
     pub fn name(self) -> &'static str {
         match self {
             Self::Freeboard => "freeboard",
+            Self::FreeboardProducer => "freeboard-producer",
             Self::FreeboardDrain => "freeboard-drain",
             Self::FreeboardDedicated => "freeboard-dedicated",
             Self::FreeboardSnapshot => "freeboard-snapshot",
@@ -205,6 +207,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
 fn messages(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
     match peer {
         Peer::Freeboard => freeboard::run(work, scale),
+        Peer::FreeboardProducer => freeboard::run_producers(work, scale),
         Peer::Actix => actix::run(work, scale),
         Peer::Ractor => ractor::run(work, scale),
         Peer::Kameo => kameo::run(work, scale),

@@ -23,6 +23,9 @@ pub enum Work {
     FanInFew,
     #[value(name = "fanin_100x10k")]
     FanInMany,
+    /// Threads whose sends wait at a full lane.
+    #[value(name = "fanin_full")]
+    FanInFull,
     #[value(name = "pingpong")]
     PingPong,
     #[value(name = "ask")]
@@ -266,6 +269,9 @@ pub enum Suite {
 pub const SENDERS_MANY: u64 = 100;
 /// Senders of the small fan-in, each a thread of the operating system.
 pub const SENDERS_FEW: u64 = 2;
+/// Threads of the fan-in with a bound, and the places for all of their messages.
+pub const SENDERS_FULL: u64 = 4;
+pub const FULL_CAPACITY: usize = 1_000;
 /// What the senders of the works `waiting_*` wait for.
 pub const WAITING_CAPACITY: usize = 100;
 /// Of an ask; it never passes.
@@ -477,6 +483,7 @@ impl Work {
     pub fn units(self) -> u64 {
         match self {
             Self::FanInFew | Self::PingPong | Self::Ring => 2_000_000,
+            Self::FanInFull => 500_000,
             Self::FanInMany
             | Self::FloodDirectScan
             | Self::FloodDirectRaw

@@ -63,6 +63,13 @@ const GOALS: &[(&str, Goal)] = &[
     ("fan-in 100 x 10 k", Goal::AtMost(20.0)),
     ("fan-in 100 x 10 k", Goal::NoWorseThan("crossbeam")),
     ("fan-in 100 x 10 k", Goal::NoWorseThan("kanal")),
+    ("fan-in 2 x 2 M", PRODUCERS_FAN_IN),
+    ("fan-in 100 x 10 k", PRODUCERS_FAN_IN),
+    (
+        "fan-in 4 x 500 k, 1,000 places",
+        Goal::NoWorseThan("crossbeam"),
+    ),
+    ("fan-in 4 x 500 k, 1,000 places", Goal::NoWorseThan("kanal")),
     ("ping-pong", Goal::AtMost(80.0)),
     ("ask", Goal::AtMost(150.0)),
     (
@@ -249,6 +256,11 @@ const FILL_NS_MAX: f64 = 30.0;
 
 /// From sending a message to its handler's run.
 const READY_US_MAX: f64 = 2_000.0;
+
+const PRODUCERS_FAN_IN: Goal = Goal::PeerAtMost {
+    peer: "freeboard-producer",
+    limit: 20.0,
+};
 
 const DEDICATED_IS_READY: Goal = Goal::PeerAtMost {
     peer: "freeboard-dedicated",

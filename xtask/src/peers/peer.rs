@@ -70,6 +70,7 @@ pub(crate) const BEAM: &str = "beam";
 /// All peers, in the order in which they run and are shown.
 pub(crate) const PEERS: &[Peer] = &[
     Peer::new(OURS, Kind::Ours, Host::Rust),
+    Peer::new("freeboard-producer", Kind::Ours, Host::Rust),
     Peer::new("freeboard-drain", Kind::Ours, Host::Rust),
     Peer::new("freeboard-dedicated", Kind::Ours, Host::Rust),
     Peer::new("freeboard-snapshot", Kind::Ours, Host::Rust),

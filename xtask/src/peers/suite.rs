@@ -119,11 +119,26 @@ const MESSAGE_PEERS: &[&str] = &[
 pub(crate) const MESSAGING: Suite = Suite {
     name: "messaging",
     about: "Fan-in, ping-pong, ask, bank transaction, ring, spawn, idle memory, backlogs",
-    peers: MESSAGE_PEERS,
+    peers: &[
+        "freeboard",
+        "freeboard-producer",
+        "beam",
+        "actix",
+        "ractor",
+        "kameo",
+        "tokio-mpsc",
+        "tokio-mpsc-bounded",
+        "tachyonix",
+        "crossbeam",
+        "kanal",
+        "flume",
+        "mutex-vecdeque",
+    ],
     rivals: ACTORS,
     figures: &[
         Figure::each("fan-in 2 x 2 M", "fanin_2x2m", "ns/msg"),
         Figure::each("fan-in 100 x 10 k", "fanin_100x10k", "ns/msg"),
+        Figure::each("fan-in 4 x 500 k, 1,000 places", "fanin_full", "ns/msg"),
         Figure::each("ping-pong", "pingpong", "ns/msg"),
         Figure::each("ask", "ask", "ns/ask"),
         Figure::each("ask with a deadline", "ask_deadline", "ns/ask"),
@@ -893,7 +908,7 @@ mod tests {
         labels.sort_unstable();
         labels.dedup();
         assert_eq!(labels.len(), labels_count);
-        assert_eq!(MESSAGING.works().len(), 17);
+        assert_eq!(MESSAGING.works().len(), 18);
         assert_eq!(RING.works().len(), 9);
     }
 

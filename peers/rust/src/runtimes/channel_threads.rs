@@ -18,16 +18,21 @@ use crate::outcome::Outcome;
 use crate::senders;
 use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
-use crate::work::{SENDERS_FEW, SENDERS_MANY, Scale, Work};
+use crate::work::{FULL_CAPACITY, SENDERS_FEW, SENDERS_FULL, SENDERS_MANY, Scale, Work};
 
 use super::{NO_DAM, OTHER_SUITE};
 
-/// An unbounded channel of many senders and one receiver.
+/// A channel of many senders and one receiver.
 pub trait Channel: 'static {
     type Sender<T: Send + 'static>: Clone + Send + 'static;
     type Receiver<T: Send + 'static>: Send + 'static;
 
+    /// Without a bound.
     fn open<T: Send + 'static>() -> (Self::Sender<T>, Self::Receiver<T>);
+    /// `None` if it always is without one.
+    fn open_bounded<T: Send + 'static>(
+        capacity: usize,
+    ) -> Option<(Self::Sender<T>, Self::Receiver<T>)>;
     fn send<T: Send + 'static>(sender: &Self::Sender<T>, message: T);
     /// Waits for a message.
     fn receive<T: Send + 'static>(receiver: &Self::Receiver<T>) -> T;
@@ -36,8 +41,12 @@ pub trait Channel: 'static {
 pub fn run<C: Channel>(work: Work, scale: Scale) -> Result<Outcome> {
     let units = scale.units(work);
     match work {
-        Work::FanInFew => fan_in::<C>(SENDERS_FEW, units),
-        Work::FanInMany => fan_in::<C>(SENDERS_MANY, units),
+        Work::FanInFew => fan_in::<C>(SENDERS_FEW, units, C::open()),
+        Work::FanInMany => fan_in::<C>(SENDERS_MANY, units, C::open()),
+        Work::FanInFull => match C::open_bounded(FULL_CAPACITY) {
+            Some(channel) => fan_in::<C>(SENDERS_FULL, units, channel),
+            None => Ok(Outcome::Skipped("it has no bound")),
+        },
         Work::PingPong => ping_pong::<C>(units),
         Work::Ask => ask::<C>(units),
         Work::Ring => Ok(Outcome::Skipped(
@@ -60,8 +69,11 @@ fn receive_all<C: Channel>(receiver: &C::Receiver<u64>, count: u64, finish: Fini
     while !tally.add(C::receive(receiver)) {}
 }
 
-fn fan_in<C: Channel>(senders_count: u64, units: u64) -> Result<Outcome> {
-    let (sender, receiver) = C::open::<u64>();
+fn fan_in<C: Channel>(
+    senders_count: u64,
+    units: u64,
+    (sender, receiver): (C::Sender<u64>, C::Receiver<u64>),
+) -> Result<Outcome> {
     let (finish, waiting) = finish::line();
     let stopwatch = Stopwatch::default();
     let count = senders_count * units;

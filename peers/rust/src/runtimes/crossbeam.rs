@@ -1,6 +1,6 @@
-//! crossbeam's unbounded channel.
+//! crossbeam's channels.
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::channel_threads::Channel;
 
@@ -12,6 +12,10 @@ impl Channel for Crossbeam {
 
     fn open<T: Send + 'static>() -> (Sender<T>, Receiver<T>) {
         unbounded()
+    }
+
+    fn open_bounded<T: Send + 'static>(capacity: usize) -> Option<(Sender<T>, Receiver<T>)> {
+        Some(bounded(capacity))
     }
 
     fn send<T: Send + 'static>(sender: &Sender<T>, message: T) {

@@ -1,6 +1,6 @@
-//! flume's unbounded channel.
+//! flume's channels.
 
-use ::flume::{Receiver, Sender, unbounded};
+use ::flume::{Receiver, Sender, bounded, unbounded};
 
 use super::channel_threads::Channel;
 
@@ -12,6 +12,10 @@ impl Channel for Flume {
 
     fn open<T: Send + 'static>() -> (Sender<T>, Receiver<T>) {
         unbounded()
+    }
+
+    fn open_bounded<T: Send + 'static>(capacity: usize) -> Option<(Sender<T>, Receiver<T>)> {
+        Some(bounded(capacity))
     }
 
     fn send<T: Send + 'static>(sender: &Sender<T>, message: T) {

@@ -17,9 +17,12 @@ use crate::outcome::Outcome;
 use crate::senders;
 use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
-use crate::work::{DEADLINE, RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, WAITING_CAPACITY, Work};
+use crate::work::{
+    DEADLINE, FULL_CAPACITY, RING_NODES, SENDERS_FEW, SENDERS_FULL, SENDERS_MANY, Scale,
+    WAITING_CAPACITY, Work,
+};
 
-use super::{freeboard_bank, freeboard_flood};
+use super::{OTHER_SUITE, freeboard_bank, freeboard_flood};
 
 pub const ALIVE: &str = "the actor is alive and its lane has room";
 const WORKERS_COUNT: usize = 2;
@@ -29,7 +32,8 @@ const BOUND: usize = 1 << 24;
 pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
     let units = scale.units(work);
     match work {
-        Work::FanInFew => fan_in_from_threads(units),
+        Work::FanInFew => fan_in_from_threads(SENDERS_FEW, units, BOUND),
+        Work::FanInFull => fan_in_from_threads(SENDERS_FULL, units, FULL_CAPACITY),
         Work::FanInMany => fan_in_from_actors(units),
         Work::PingPong => ring(2, units),
         Work::Ring => ring(RING_NODES, units),
@@ -85,18 +89,62 @@ impl AsyncHandler<Hold> for Counter {
     }
 }
 
-fn fan_in_from_threads(units: u64) -> Result<Outcome> {
+fn fan_in_from_threads(senders_count: u64, units: u64, bound: usize) -> Result<Outcome> {
     let system = start()?;
     let (finish, waiting) = finish::line();
-    let count = SENDERS_FEW * units;
-    let counter = spawn_deep(&system, Counter(Tally::new(count, finish)))?;
+    let count = senders_count * units;
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(bound));
+    let counter = system.spawn_once(options, Counter(Tally::new(count, finish)))?;
     let stopwatch = Stopwatch::default();
-    let threads = senders::start(SENDERS_FEW, units, &stopwatch, |_| {
+    let threads = senders::start(senders_count, units, &stopwatch, |_| {
         let counter = counter.clone();
         move |value| counter.tell(Number(value)).expect(ALIVE)
     });
-    let ended = waiting.wait(count, sum_of(SENDERS_FEW, units))?;
+    let ended = waiting.wait(count, sum_of(senders_count, units))?;
     threads.join()?;
+    Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
+}
+
+/// The same works with a `Producer` for each sender. Their rings have as many places in all as the channels and the mailbox have.
+pub fn run_producers(work: Work, scale: Scale) -> Result<Outcome> {
+    let units = scale.units(work);
+    let (senders_count, bound) = match work {
+        Work::FanInFew => (SENDERS_FEW, BOUND),
+        Work::FanInFull => (SENDERS_FULL, FULL_CAPACITY),
+        Work::FanInMany => return producers_of_actors(units),
+        _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
+    };
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let count = senders_count * units;
+    let counter = system.spawn(Counter(Tally::new(count, finish)));
+    let stopwatch = Stopwatch::default();
+    let threads = senders::start(senders_count, units, &stopwatch, |_| {
+        let mut producer = counter.producer(bound / senders_count as usize);
+        move |value| producer.tell(Number(value)).expect(ALIVE)
+    });
+    let ended = waiting.wait(count, sum_of(senders_count, units))?;
+    threads.join()?;
+    Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
+}
+
+/// A handler does not wait at a full ring: each ring holds all that its actor sends.
+fn producers_of_actors(units: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let count = SENDERS_MANY * units;
+    let stopwatch = Stopwatch::default();
+    let counter = system.spawn(Counter(Tally::new(count, finish)));
+    start_all(&system, SENDERS_MANY, |_| {
+        let (mut producer, clock) = (counter.producer(units as usize), stopwatch.clone());
+        move || {
+            clock.start();
+            for value in 0..units {
+                producer.tell(Number(value)).expect(ALIVE);
+            }
+        }
+    });
+    let ended = waiting.wait(count, sum_of(SENDERS_MANY, units))?;
     Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
 }
 

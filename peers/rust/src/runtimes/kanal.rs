@@ -1,6 +1,6 @@
-//! kanal's unbounded channel.
+//! kanal's channels.
 
-use ::kanal::{Receiver, Sender, unbounded};
+use ::kanal::{Receiver, Sender, bounded, unbounded};
 
 use super::channel_threads::Channel;
 
@@ -12,6 +12,10 @@ impl Channel for Kanal {
 
     fn open<T: Send + 'static>() -> (Sender<T>, Receiver<T>) {
         unbounded()
+    }
+
+    fn open_bounded<T: Send + 'static>(capacity: usize) -> Option<(Sender<T>, Receiver<T>)> {
+        Some(bounded(capacity))
     }
 
     fn send<T: Send + 'static>(sender: &Sender<T>, message: T) {

@@ -42,6 +42,10 @@ impl Channel for MutexVecDeque {
         (queue.clone(), queue)
     }
 
+    fn open_bounded<T: Send + 'static>(_capacity: usize) -> Option<(Queue<T>, Queue<T>)> {
+        None
+    }
+
     fn send<T: Send + 'static>(sender: &Queue<T>, message: T) {
         let mut messages = sender.lock();
         let was_empty = messages.is_empty();
