@@ -160,7 +160,7 @@ impl<T, S: Sizes<T>> Lane<T, S> {
     ///
     /// # Safety
     /// As [`Lane::pop`].
-    #[inline]
+    #[inline(always)]
     unsafe fn slot_at_head(&self, consumer: &mut Consumer<T, S>) -> Option<(Place<T, S>, u64)> {
         if S::HAS_SHORT {
             // SAFETY: the value that was popped before this call has been moved out.
@@ -195,8 +195,6 @@ impl<T, S: Sizes<T>> Lane<T, S> {
             let place = unsafe { Block::slot(consumer.block, offset) };
             // SAFETY: as above. Ordering: Acquire pairs with the Release in `Permit::fill`.
             let mark = unsafe { place.mark() }.load(Ordering::Acquire);
-            // SAFETY: in bounds of the consumer's block.
-            prefetch(unsafe { slot_ahead(consumer.block, offset) });
             match mark {
                 EMPTY => return None,
                 HOLE => {
@@ -204,7 +202,11 @@ impl<T, S: Sizes<T>> Lane<T, S> {
                     unsafe { place.mark() }.store(EMPTY, Ordering::Relaxed);
                     consumer.head += 1;
                 }
-                _ => return Some((place, mark)),
+                _ => {
+                    // SAFETY: in bounds of the consumer's block.
+                    prefetch(unsafe { slot_ahead(consumer.block, offset) });
+                    return Some((place, mark));
+                }
             }
         }
     }

@@ -271,7 +271,7 @@ impl<T> Ring<T> {
             );
             if reserved.is_ok() {
                 return Ok(Permit {
-                    place: Place::long(self.slot(index)),
+                    place: Place::new(self.slot(index), true),
                     is_boxed: false,
                     index,
                     holes: &self.producers.holes,
@@ -524,7 +524,7 @@ impl<T> Cursor<T, Whole> for RingCursor<'_, T> {
         if self.index >= self.end {
             return None;
         }
-        let place = Place::long(self.ring.slot(self.index));
+        let place = Place::new(self.ring.slot(self.index), true);
         self.index += 1;
         Some(place)
     }

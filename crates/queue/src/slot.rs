@@ -98,17 +98,9 @@ impl<T, S> PartialEq for Place<T, S> {
 }
 
 impl<T, S: Sizes<T>> Place<T, S> {
+    /// `is_long`: it is a `Slot<T>`, otherwise a `Slot<S::Short>`.
     #[inline(always)]
-    pub(crate) fn long(slot: *const Slot<T>) -> Self {
-        Self {
-            slot,
-            is_long: true,
-            sizes: PhantomData,
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn short(slot: *const Slot<S::Short>) -> Self {
+    pub(crate) fn new(slot: *const Slot<T>, is_long: bool) -> Self {
         const {
             assert!(!S::HAS_SHORT || mem::align_of::<T>() == mem::align_of::<u64>());
             assert!(!S::HAS_SHORT || mem::align_of::<S::Short>() <= mem::align_of::<u64>());
@@ -116,8 +108,8 @@ impl<T, S: Sizes<T>> Place<T, S> {
             assert!(!S::HAS_SHORT || mem::size_of::<S::Short>() <= mem::size_of::<T>());
         }
         Self {
-            slot: slot.cast(),
-            is_long: false,
+            slot,
+            is_long,
             sizes: PhantomData,
         }
     }
