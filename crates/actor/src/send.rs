@@ -5,10 +5,10 @@ use std::{
     hint, mem,
     pin::Pin,
     task::{Context, Poll, Waker},
-    thread,
 };
 
 use freeboard_flow::{Overload, ShedReason};
+use freeboard_platform::thread;
 
 use crate::{
     actor::{Actor, Message},
@@ -247,9 +247,9 @@ impl<A: Actor> Drop for PendingSend<A> {
     }
 }
 
-/// A thread at a full lane polls it before it sleeps, because a quick actor frees half of a lane in less time than it takes to
-/// wake a thread. After so many short spins, and then yields, in which the lane's depth did not change, it sleeps. So it
-/// does not spin for a slow actor.
+/// A thread that blocks in a tell polls the full lane before it sleeps, because a quick actor frees half of a lane in less time than
+/// it takes to wake a thread. After so many short spins, and then yields, in which the lane's depth did not change, it
+/// sleeps. So a slow actor costs it 16 polls for each wait: some 10 us of processor time a message in a lane of 2.
 const SPINS_MAX: u32 = 8;
 const YIELDS_MAX: u32 = 8;
 /// The most polls, also of a lane that drains.

@@ -18,8 +18,8 @@
 //! **Order.** While senders wait, the lane's barrier [`Barrier::Waiters`] is raised: newcomers find the lane full
 //! and wait behind them. A granted sender that finds the lane full again returns to its old position.
 //!
-//! The barrier stays until all granted senders have pushed. Meanwhile a newcomer gets a grant at once if nobody waits and the lane
-//! has capacity beyond all grants ([`Waiters::try_grant`]). If it had to wait, two threads at a full lane would wait in turn for ever:
+//! The barrier stays until all granted senders have pushed. Meanwhile a newcomer in `tell` or `send` gets a grant at once if nobody waits and
+//! the lane has capacity beyond all grants ([`Waiters::try_grant`]). Actors and `try_tell` do not. If it had to wait, two threads at a full lane would wait in turn for ever:
 //! each would find the barrier that protects the other, and each message would cost a switch of threads.
 //!
 //! A sender that waits although the lane's policy is another one ([`crate::reserve`]) raises no barrier.
@@ -311,7 +311,7 @@ pub(crate) enum Wait {
     Granted(u64),
 }
 
-/// The waiting senders of one mailbox. Allocates nothing until a sender waits.
+/// The waiting senders of one mailbox. Allocates nothing until a sender finds a lane full.
 #[derive(Default)]
 pub(crate) struct Waiters(Mutex<Option<Box<WaitList>>>);
 

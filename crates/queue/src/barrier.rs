@@ -17,7 +17,7 @@
 /// One of the two independent barriers of a queue.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Barrier {
-    /// Senders wait in line for capacity: a newcomer must not overtake them.
+    /// Senders wait in line for capacity: a newcomer must not take what is reserved for them.
     Waiters,
     /// The owner accepts no values for now.
     Pause,

@@ -194,7 +194,7 @@ pub struct Producer<T> {
 }
 
 impl<T> Producer<T> {
-    /// Appends a value.
+    /// Appends a value. After [`Wake::Yes`] the caller must wake the consumer before the next push, or the consumer may sleep for ever.
     ///
     /// # Errors
     /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Consumer::close`].
@@ -444,9 +444,9 @@ impl<T> Consumer<T> {
     /// The first half of [`Consumer::sleep`]. `true` if [`heavy_barrier`] must be called before [`Consumer::is_asleep`], which
     /// must follow in any case.
     pub fn lie_down(&mut self) -> bool {
-        // Ordering: Relaxed. A state that is ASLEEP still was left so by an earlier call, whose barrier serves this one, too, or is
-        // the first one, which the producer's thread got with the ring. A push since then finds it, and wakes. The load may
-        // also miss that the producer has just set AWAKE: then it wakes this side before it pushes again.
+        // Ordering: Relaxed. If the state is still ASLEEP, the barrier of the call that stored it serves this one; the initial ASLEEP
+        // reached the producer with the ring. The load may miss that the producer has just stored AWAKE. That producer
+        // wakes this side before its next push.
         if self.is_closed || self.shared.state.load(Ordering::Relaxed) == ASLEEP {
             return false;
         }

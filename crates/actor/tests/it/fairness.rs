@@ -1,5 +1,5 @@
 //! Many senders that wait for one lane: each gets capacity in its turn, few are woken for nothing, and newcomers do not
-//! overtake them.
+//! take what is reserved for them.
 
 use crate::common::*;
 
@@ -139,7 +139,7 @@ fn waiting_senders_of_all_kinds_get_through_together() {
 }
 
 #[test]
-fn senders_that_were_let_in_are_not_overtaken_by_newcomers() {
+fn tries_find_the_lane_full_until_those_that_were_let_in_have_sent() {
     let system = one_message_per_run();
     let mut sends = Vec::new();
     let (actor, second) = held_after_a_release(&system, 16, |actor| sends = waiting(actor, 2));
@@ -152,6 +152,30 @@ fn senders_that_were_let_in_are_not_overtaken_by_newcomers() {
     }
     actor.try_tell(0_u64).expect("nobody waits any more");
     second.open();
+}
+
+/// Otherwise two threads at a full lane would wait in turn for ever.
+#[test]
+fn newcomers_get_what_is_not_reserved_for_those_that_were_let_in() {
+    let system = one_message_per_run();
+    let mut sends = Vec::new();
+    let (actor, second) = held_after_a_release(&system, 16, |actor| sends = waiting(actor, 2));
+    thread::scope(|scope| scope.spawn(|| actor.tell(1)).join())
+        .expect("no panic")
+        .expect("it does not wait");
+    let wakes = Arc::<Wakes>::default();
+    let mut newcomers = std::iter::repeat_with(|| actor.send(1));
+    let mut first_pending = newcomers
+        .find_map(|mut send| poll_once(&mut send, &wakes).is_pending().then_some(send))
+        .expect("the lane has a bound");
+    assert_eq!(actor.depth(), 16 - 2, "two places are reserved");
+    for (send, wakes) in &mut sends {
+        assert!(matches!(poll_once(send, wakes), Poll::Ready(Ok(()))));
+    }
+    assert_eq!(actor.depth(), 16);
+    assert!(poll_once(&mut first_pending, &wakes).is_pending());
+    second.open();
+    block_on(first_pending).expect("its turn comes");
 }
 
 #[test]

@@ -101,25 +101,6 @@ fn a_dropped_send_that_was_granted_capacity_passes_it_on() {
     block_on(second).expect("there is capacity");
 }
 
-/// Otherwise two threads at a full lane would wait in turn for ever.
-#[test]
-fn a_newcomer_does_not_wait_for_a_grant_that_leaves_capacity() {
-    let system = system();
-    let (actor, gate, notes) = full(&system, bounded(2));
-    let (granted, others) = (Arc::<Wakes>::default(), Arc::<Wakes>::default());
-    let mut first = actor.send(1_u64);
-    assert!(poll_once(&mut first, &granted).is_pending());
-    gate.open();
-    eventually("it is granted", || granted.count() == 1);
-    let mut second = actor.send(2_u64);
-    let told = poll_once(&mut second, &others);
-    assert!(matches!(told, Poll::Ready(Ok(()))), "{told:?}");
-    block_on(first).expect("its capacity was kept");
-    finish(&system);
-    notes.check_all(1..3);
-    check_balance(&lane(&actor, 0));
-}
-
 #[test]
 fn senders_that_wait_for_an_actor_that_stops_get_their_message_back() {
     let system = system();

@@ -1,7 +1,7 @@
 //! The host: the actor of a node's part of a directory. It knows who keeps each partition, claims, forwards, and moves.
 //!
 //! ```text
-//!              message, nobody else keeps it            put succeeded, lease valid
+//!              message, nobody else keeps it  put succeeded, lease's key there and valid
 //!   Free ────────────────────────────────▶ Claiming ──────────────────────────────▶ Kept
 //!    ▲  ◀──────── conflict, or no lease ──────┘                                       │ another node should keep it,
 //!    │                                                                                │ or this one leaves
@@ -843,6 +843,11 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
                 }
             }
             Control::Deleted(index, attempt, outcome) => self.deleted(index, attempt, &outcome, cx),
+            // For example a node that may write its lease and not read it.
+            Control::Checked(_, _, _, Err(EngineError::Refused(text))) => {
+                self.shared.set_trouble(Some(text));
+                self.later(cx);
+            }
             // An error, or a step of an attempt that is over.
             Control::Put(..)
             | Control::Got(..)
