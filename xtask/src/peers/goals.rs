@@ -491,8 +491,15 @@ mod tests {
             ("actix", 170.0),
             ("ractor", 400.0),
             ("crossbeam", 19.0),
+            ("freeboard-producer", 20.5),
         ]);
-        let wanted = [Verdict::Met, Verdict::Met, Verdict::Missed, Verdict::Open];
+        let wanted = [
+            Verdict::Met,
+            Verdict::Met,
+            Verdict::Missed,
+            Verdict::Open,
+            Verdict::Missed,
+        ];
         assert_eq!(verdicts(&MESSAGING, "fan-in 2 x 2 M", &run), wanted);
     }
 

@@ -251,7 +251,7 @@ mod tests {
             &Machine::describe(&[]),
         );
         assert!(
-            text.contains("| fan-in 2 x 2 M | ns/msg | failed | – | 100 | –"),
+            text.contains("| fan-in 2 x 2 M | ns/msg | failed | – | – | 100 | –"),
             "{text}"
         );
         assert!(text.contains("| actix 100 | – |"), "{text}");
