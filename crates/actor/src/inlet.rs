@@ -427,7 +427,7 @@ impl<A: Actor> Body<A> {
             spsc::heavy_barrier();
         }
         let mut are_asleep = true;
-        // Each one, although one that is awake decides: the others must not stay asleep without a look.
+        // No early return: each inlet that lay down needs this look, also if an earlier one is awake.
         for inlet in inlets {
             are_asleep &= inlet.is_asleep();
         }

@@ -247,9 +247,9 @@ impl<A: Actor> Drop for PendingSend<A> {
     }
 }
 
-/// A thread that blocks in a tell polls the full lane before it sleeps, because a quick actor frees half of a lane in less time than
-/// it takes to wake a thread. After so many short spins, and then yields, in which the lane's depth did not change, it
-/// sleeps. So a slow actor costs it 16 polls for each wait: some 10 us of processor time a message in a lane of 2.
+/// A thread that blocks in a tell polls the full lane before it sleeps: to wake a thread takes longer than a quick actor needs for half
+/// of a lane. These are the polls without a change of the lane's depth, first with short spins, then with yields. So at a slow
+/// actor each wait costs 16 polls: some 10 us of processor time a message in a lane of 2.
 const SPINS_MAX: u32 = 8;
 const YIELDS_MAX: u32 = 8;
 /// The most polls, also of a lane that drains.

@@ -51,9 +51,9 @@ impl Drop for Owner {
     }
 }
 
-/// A system of actors: worker threads, timers, names. Cheap to clone. Its threads stop after their current
-/// run, which is at most the budget (64 messages or 500 us by default) and one message more, when the last handle from [`SystemBuilder::build`] is dropped; for an orderly stop call
-/// [`System::shutdown`]. Handlers that block in [`Ask::wait`](crate::Ask::wait) or
+/// A system of actors: worker threads, timers, names. Cheap to clone. When the last handle from
+/// [`SystemBuilder::build`] is dropped, its threads stop after their current run: at most the budget, 64 messages or 500 us by
+/// default, and one message more. For an orderly stop call [`System::shutdown`]. Handlers that block in [`Ask::wait`](crate::Ask::wait) or
 /// [`ActorRef::tell_blocking`] then get an error.
 #[derive(Clone)]
 pub struct System {

@@ -109,7 +109,7 @@ fn urgent_lines_pass_those_that_wait() {
     let mut intake = Intake::new(rig.server.handle(), "test", Framing::Newline);
     feed(&mut intake, numbered(0..90));
     feed(&mut intake, ["<11>an error".to_owned()]);
-    // A sink that is opened earlier takes more lines while the error is on its way to the writer.
+    // Not before the urgent line is at the dam: an open sink takes the normal lines meanwhile.
     let normal = rig.server.dam(Group::Normal);
     eventually("all are at the dam or beyond it", || {
         normal.depth() + normal.forwarded() == 90 && rig.server.dam(Group::Urgent).forwarded() == 1

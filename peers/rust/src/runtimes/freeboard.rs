@@ -32,9 +32,9 @@ const BOUND: usize = 1 << 24;
 pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
     let units = scale.units(work);
     match work {
-        Work::FanInFew => fan_in_from_threads(SENDERS_FEW, units, BOUND),
-        Work::FanInFull => fan_in_from_threads(SENDERS_FULL, units, FULL_CAPACITY),
-        Work::FanInMany => fan_in_from_actors(units),
+        Work::FanInFew => fan_in_from_threads(SENDERS_FEW, units, BOUND, tells),
+        Work::FanInFull => fan_in_from_threads(SENDERS_FULL, units, FULL_CAPACITY, tells),
+        Work::FanInMany => fan_in_from_actors(units, tells),
         Work::PingPong => ring(2, units),
         Work::Ring => ring(RING_NODES, units),
         Work::Ask => ask(units, None),
@@ -89,62 +89,50 @@ impl AsyncHandler<Hold> for Counter {
     }
 }
 
-fn fan_in_from_threads(senders_count: u64, units: u64, bound: usize) -> Result<Outcome> {
+/// The fan-ins with a `Producer` for each sender. Their rings have as many places in all as the mailbox has.
+pub fn run_producers(work: Work, scale: Scale) -> Result<Outcome> {
+    let units = scale.units(work);
+    match work {
+        Work::FanInFew => fan_in_from_threads(SENDERS_FEW, units, BOUND, |counter| {
+            tells_by_ring(counter, BOUND / SENDERS_FEW as usize)
+        }),
+        Work::FanInFull => fan_in_from_threads(SENDERS_FULL, units, FULL_CAPACITY, |counter| {
+            tells_by_ring(counter, FULL_CAPACITY / SENDERS_FULL as usize)
+        }),
+        // A handler does not wait at a full ring: each one holds all that its actor sends.
+        Work::FanInMany => {
+            fan_in_from_actors(units, |counter| tells_by_ring(counter, units as usize))
+        }
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn tells(counter: &ActorRef<Counter>) -> impl FnMut(u64) + Send + use<> {
+    let counter = counter.clone();
+    move |value| counter.tell(Number(value)).expect(ALIVE)
+}
+
+fn tells_by_ring(counter: &ActorRef<Counter>, bound: usize) -> impl FnMut(u64) + Send + use<> {
+    let mut producer = counter.producer(bound);
+    move |value| producer.tell(Number(value)).expect(ALIVE)
+}
+
+/// `open` gives each thread its own way to send one value.
+fn fan_in_from_threads<S: FnMut(u64) + Send + 'static>(
+    senders_count: u64,
+    units: u64,
+    bound: usize,
+    open: impl Fn(&ActorRef<Counter>) -> S,
+) -> Result<Outcome> {
     let system = start()?;
     let (finish, waiting) = finish::line();
     let count = senders_count * units;
     let options = SpawnOptions::new().lane(LaneConfig::bounded(bound));
     let counter = system.spawn_once(options, Counter(Tally::new(count, finish)))?;
     let stopwatch = Stopwatch::default();
-    let threads = senders::start(senders_count, units, &stopwatch, |_| {
-        let counter = counter.clone();
-        move |value| counter.tell(Number(value)).expect(ALIVE)
-    });
+    let threads = senders::start(senders_count, units, &stopwatch, |_| open(&counter));
     let ended = waiting.wait(count, sum_of(senders_count, units))?;
     threads.join()?;
-    Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
-}
-
-/// The same works with a `Producer` for each sender. Their rings have as many places in all as the channels and the mailbox have.
-pub fn run_producers(work: Work, scale: Scale) -> Result<Outcome> {
-    let units = scale.units(work);
-    let (senders_count, bound) = match work {
-        Work::FanInFew => (SENDERS_FEW, BOUND),
-        Work::FanInFull => (SENDERS_FULL, FULL_CAPACITY),
-        Work::FanInMany => return producers_of_actors(units),
-        _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
-    };
-    let system = start()?;
-    let (finish, waiting) = finish::line();
-    let count = senders_count * units;
-    let counter = system.spawn(Counter(Tally::new(count, finish)));
-    let stopwatch = Stopwatch::default();
-    let threads = senders::start(senders_count, units, &stopwatch, |_| {
-        let mut producer = counter.producer(bound / senders_count as usize);
-        move |value| producer.tell(Number(value)).expect(ALIVE)
-    });
-    let ended = waiting.wait(count, sum_of(senders_count, units))?;
-    threads.join()?;
-    Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
-}
-
-/// A handler does not wait at a full ring: each ring holds all that its actor sends.
-fn producers_of_actors(units: u64) -> Result<Outcome> {
-    let system = start()?;
-    let (finish, waiting) = finish::line();
-    let count = SENDERS_MANY * units;
-    let stopwatch = Stopwatch::default();
-    let counter = system.spawn(Counter(Tally::new(count, finish)));
-    start_all(&system, SENDERS_MANY, |_| {
-        let (mut producer, clock) = (counter.producer(units as usize), stopwatch.clone());
-        move || {
-            clock.start();
-            for value in 0..units {
-                producer.tell(Number(value)).expect(ALIVE);
-            }
-        }
-    });
-    let ended = waiting.wait(count, sum_of(SENDERS_MANY, units))?;
     Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
 }
 
@@ -177,18 +165,22 @@ pub fn start_all<F: FnMut() + Send + 'static>(
     }
 }
 
-fn fan_in_from_actors(units: u64) -> Result<Outcome> {
+/// As [`fan_in_from_threads`], from actors to a deep lane.
+fn fan_in_from_actors<S: FnMut(u64) + Send + 'static>(
+    units: u64,
+    open: impl Fn(&ActorRef<Counter>) -> S,
+) -> Result<Outcome> {
     let system = start()?;
     let (finish, waiting) = finish::line();
     let count = SENDERS_MANY * units;
     let stopwatch = Stopwatch::default();
     let counter = spawn_deep(&system, Counter(Tally::new(count, finish)))?;
     start_all(&system, SENDERS_MANY, |_| {
-        let (counter, clock) = (counter.clone(), stopwatch.clone());
+        let (mut send, clock) = (open(&counter), stopwatch.clone());
         move || {
             clock.start();
             for value in 0..units {
-                counter.tell(Number(value)).expect(ALIVE);
+                send(value);
             }
         }
     });
