@@ -111,9 +111,7 @@ impl Notification {
     pub fn waited(&self, published_at: Option<SystemTime>) -> Option<Duration> {
         let due = self.due_us.map(Duration::from_micros);
         let due = due.and_then(|due| UNIX_EPOCH.checked_add(due));
-        // The sender's clock may be ahead of ours.
-        let waited = due.or(published_at)?.elapsed().unwrap_or_default();
-        (waited <= WAIT_MAX).then_some(waited)
+        since(due.or(published_at)?)
     }
 
     /// Its body.
@@ -121,6 +119,12 @@ impl Notification {
     pub fn to_body(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers and strings are JSON")
     }
+}
+
+/// The time since then; 0 if another clock, which is ahead of ours, gave it. `None` above [`WAIT_MAX`].
+pub(crate) fn since(then: SystemTime) -> Option<Duration> {
+    let since = then.elapsed().unwrap_or_default();
+    (since <= WAIT_MAX).then_some(since)
 }
 
 fn check_name(field: &'static str, name: &str) -> Result<(), Malformed> {
@@ -149,6 +153,14 @@ pub struct Reply {
     pub device: Option<String>,
     /// The notification's.
     pub payload: String,
+    /// How often the notification was delivered again before this reply; left out if never.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub put_off: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's interface")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Reply {

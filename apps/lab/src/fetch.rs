@@ -84,7 +84,8 @@ impl Scene for FetchArgs {
             notifications were lost. One hot key gave one of n actors n + 1 times the others' work; and idle it used \
             60 % of a processor.",
         legend: "times are 99th percentiles; wait: from when a notification was due to its start; lifetime: from there \
-            to the confirm of its reply; send: from the write of a look-up to its answer; in flight: the largest number of look-ups \
+            to the confirm of its reply; at once: the replies to notifications that were never put off; put off: how often one \
+            was, because it had waited too long; send: from the write of a look-up to its answer; in flight: the largest number of look-ups \
             without an answer; busiest: the look-ups of the busiest connection over the mean of the others'; shed: look-ups refused because too \
             much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
             ended, and still there; CPU: of the service, in percent of a core; load: its threads that ran or could have \
@@ -93,9 +94,10 @@ impl Scene for FetchArgs {
     };
     const REPORT: Calls = Calls {
         about: "a push-notification fetcher, in original mode and in Freeboard mode",
-        seconds: 35,
+        seconds: 60,
         full: &[
             "--step 3,5,6,end --time 2 --keys 200000",
+            "--step end --mode ours --qps 1.5x --wait-max none,30 --time 2 --keys 200000",
             "--step 9 --mode original --redis-threads 2,3,4,5 --route hash,random --time 0.4 --keys 50000",
         ],
         quick: &["--step 1 --scale 0.02 --time 0.3"],
@@ -108,6 +110,8 @@ impl Scene for FetchArgs {
         WAIT,
         LIFETIME,
         REPLY,
+        Measure::new("at once", MS, |it| Some(it.latency_at_once_ms.p99)),
+        Measure::new("put off", Unit::Count, |it| Some(it.put_off as f64)),
         IN_QUEUE,
         FROM_SEND,
         FROM_TELL,
@@ -176,7 +180,7 @@ impl Scene for FetchArgs {
         let _listening = stage
             .interrupt
             .listen(move || stopping.store(true, Ordering::Relaxed));
-        let (mut step, mut between) = (None, None);
+        let (mut step, mut between, mut ours) = (None, None, None);
         for mut plan in plans {
             plan.rate = match (plan.offered, between) {
                 (Rate::PerSecond(rate), _) => rate,
@@ -187,6 +191,14 @@ impl Scene for FetchArgs {
                         product *= run::capacity(&of, &backends, stage.console, &stop)?;
                     }
                     *between.insert(product.sqrt())
+                }
+                (Rate::TimesOurs(times), _) => {
+                    let of = self.plan_of_our_capacity();
+                    let capacity = match ours {
+                        Some(capacity) => capacity,
+                        None => *ours.insert(run::capacity(&of, &backends, stage.console, &stop)?),
+                    };
+                    times * capacity
                 }
             };
             let goes_on = stage.run(|console, _| {

@@ -168,6 +168,21 @@ fn a_share_of_the_measured_capacity_is_offered_to_all_threads_alike() {
 }
 
 #[test]
+fn with_too_much_load_replies_are_late_or_notifications_are_put_off() {
+    let knobs = "--step end --mode ours --qps 2x --wait-max none,20 --time 0.5 --keys 1000";
+    let output = run(&format!("lab fetch {knobs} --json -"));
+    let json = json(&output, "fetch");
+    let runs = json["runs"].as_array().expect("runs");
+    runs.iter().for_each(assert_adds_up);
+    assert_eq!(runs.len(), 2);
+    assert_eq!(runs[0]["qps"], runs[1]["qps"]);
+    assert_eq!(count(&runs[0], "put_off"), 0);
+    assert_eq!(count(&runs[1], "wait_max_ms"), 20);
+    assert!(count(&runs[1], "put_off") > 0, "{}", runs[1]);
+    assert_eq!(count(&runs[1], "lost"), 0);
+}
+
+#[test]
 fn both_keys_can_be_looked_up_at_once() {
     let knobs = "--step 9 --mode original --qps 500 --mget";
     let output = run(&format!("lab fetch {SMALL} {knobs}"));

@@ -69,6 +69,11 @@ impl Delivery {
         self.message.deferrals
     }
 
+    /// The number of attempts and deferrals.
+    pub(crate) fn put_off(&self) -> u32 {
+        self.attempts().saturating_add(self.deferrals())
+    }
+
     /// The reason, if it is a dead letter.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
@@ -79,6 +84,13 @@ impl Delivery {
     #[must_use]
     pub fn published_at(&self) -> Option<SystemTime> {
         self.message.published_at()
+    }
+
+    /// Since when it has been ready: when its last delay ended, or else when it was first published, by the clock of
+    /// whoever set the time. `None` if neither is known.
+    #[must_use]
+    pub fn ready_since(&self) -> Option<SystemTime> {
+        time_of(self.message.again_us.or(self.message.published_us)?)
     }
 
     /// Acknowledges it: it is not delivered again.
@@ -149,6 +161,8 @@ pub(super) struct Message {
     pub(super) reason: Option<Arc<str>>,
     /// Microseconds since the Unix epoch, if the publisher gave it.
     pub(super) published_us: Option<u64>,
+    /// When its last delay ends, in the same unit; `None` without a delay so far.
+    pub(super) again_us: Option<u64>,
 }
 
 impl Message {
@@ -158,19 +172,22 @@ impl Message {
             attempts: 0,
             deferrals: 0,
             reason: None,
-            published_us: u64::try_from(clock::since_1970().as_micros()).ok(),
+            published_us: now_and(Duration::ZERO),
+            again_us: None,
         }
     }
 
-    /// The message with one more attempt.
-    pub(super) fn put_off(mut self) -> Self {
+    /// The message with one more attempt, ready again after the delay.
+    pub(super) fn put_off(mut self, delay: Duration) -> Self {
         self.attempts = self.attempts.saturating_add(1);
+        self.again_us = now_and(delay);
         self
     }
 
-    /// The message with one more deferral.
-    pub(super) fn deferred(mut self) -> Self {
+    /// The message with one more deferral, ready again after the delay.
+    pub(super) fn deferred(mut self, delay: Duration) -> Self {
         self.deferrals = self.deferrals.saturating_add(1);
+        self.again_us = now_and(delay);
         self
     }
 
@@ -181,6 +198,16 @@ impl Message {
     }
 
     pub(super) fn published_at(&self) -> Option<SystemTime> {
-        UNIX_EPOCH.checked_add(Duration::from_micros(self.published_us?))
+        time_of(self.published_us?)
     }
+}
+
+fn time_of(since_1970_us: u64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_micros(since_1970_us))
+}
+
+/// The time after the delay, in microseconds since the Unix epoch.
+fn now_and(delay: Duration) -> Option<u64> {
+    let then = clock::since_1970().checked_add(delay)?;
+    u64::try_from(then.as_micros()).ok()
 }

@@ -40,6 +40,7 @@ pub struct Account {
     again: Counter,
     accounted: AtomicU64,
     latency: Histogram,
+    latency_at_once: Histogram,
 }
 
 impl Account {
@@ -61,6 +62,7 @@ impl Account {
             again: Counter::new(),
             accounted: AtomicU64::new(0),
             latency: Histogram::new(),
+            latency_at_once: Histogram::new(),
         }
     }
 
@@ -93,26 +95,32 @@ impl Account {
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// Records where a notification was found; unknown ids are ignored.
-    pub fn saw(&self, id: u64, fate: Fate) {
-        let Some(fates) = usize::try_from(id).ok().and_then(|it| self.fates.get(it)) else {
-            return;
-        };
+    /// Records a reply; unknown ids are ignored. `put_off` is [that of the reply](crate::message::Reply::put_off).
+    pub fn saw_reply(&self, id: u64, put_off: u32) {
+        if let Some(latency_ns) = self.saw(id, Fate::Replied) {
+            self.latency.record_shared(latency_ns);
+            if put_off == 0 {
+                self.latency_at_once.record_shared(latency_ns);
+            }
+        }
+    }
+
+    /// Records where a notification was found; unknown ids are ignored. Returns the time since it was due, in
+    /// nanoseconds, the first time.
+    pub fn saw(&self, id: u64, fate: Fate) -> Option<u64> {
+        let fates = self.fates.get(usize::try_from(id).ok()?)?;
         // Ordering: Relaxed here and below: each count is used alone.
         let before = fates.fetch_or(fate.bit(), Ordering::Relaxed);
         if before & fate.bit() != 0 {
             self.again.add(1);
-            return;
+            return None;
         }
         self.first[fate as usize].add(1);
         if before == 0 {
             self.accounted.fetch_add(1, Ordering::Relaxed);
         }
-        if fate == Fate::Replied {
-            let latency = self.due(id).elapsed().as_nanos();
-            self.latency
-                .record_shared(u64::try_from(latency).unwrap_or(u64::MAX));
-        }
+        let latency = self.due(id).elapsed().as_nanos();
+        Some(u64::try_from(latency).unwrap_or(u64::MAX))
     }
 
     /// The number found there, each counted once.
@@ -148,6 +156,12 @@ impl Account {
     pub const fn latency(&self) -> &Histogram {
         &self.latency
     }
+
+    /// The same of the notifications that were never put off.
+    #[must_use]
+    pub const fn latency_at_once(&self) -> &Histogram {
+        &self.latency_at_once
+    }
 }
 
 fn micros(micros: u128) -> u64 {
@@ -160,16 +174,18 @@ mod tests {
 
     #[test]
     fn each_is_accounted_once_wherever_it_is_seen() {
-        let account = Account::new(3, 1_000.0);
-        account.saw(0, Fate::Replied);
-        account.saw(0, Fate::Replied);
+        let account = Account::new(4, 1_000.0);
+        account.saw_reply(0, 0);
+        account.saw_reply(0, 0);
+        account.saw_reply(3, 2);
         account.saw(0, Fate::Left);
         account.saw(2, Fate::Dead);
         account.saw(7, Fate::Dead);
         let seen = [Fate::Replied, Fate::Dead, Fate::Left].map(|fate| account.seen(fate));
-        assert_eq!(seen, [1, 1, 1]);
-        assert_eq!((account.accounted(), account.repeated()), (2, 1));
+        assert_eq!(seen, [2, 1, 1]);
+        assert_eq!((account.accounted(), account.repeated()), (3, 1));
         assert_eq!(account.missing(9), [1]);
-        assert_eq!(account.latency().summary().count, 1);
+        assert_eq!(account.latency().summary().count, 2);
+        assert_eq!(account.latency_at_once().summary().count, 1);
     }
 }

@@ -22,11 +22,12 @@ impl Collector {
     /// # Errors
     /// [`ConsumeError`].
     pub fn start(broker: &dyn Broker, account: &Arc<Account>) -> Result<Self, ConsumeError> {
-        let take = |queue, fate, id| consume(broker, queue, fate, account, id);
         Ok(Self {
             _consumers: [
-                take(Queue::Replies, Fate::Replied, id_of_reply)?,
-                take(Queue::DeadLetters, Fate::Dead, id_of_notification)?,
+                consume(broker, Queue::Replies, account, saw_reply)?,
+                consume(broker, Queue::DeadLetters, account, |account, delivery| {
+                    saw_notification(account, delivery, Fate::Dead);
+                })?,
             ],
         })
     }
@@ -38,32 +39,41 @@ impl Collector {
 /// # Errors
 /// [`ConsumeError`].
 pub fn sweep(broker: &dyn Broker, account: &Arc<Account>) -> Result<[Consumer; 2], ConsumeError> {
-    let take = |queue| consume(broker, queue, Fate::Left, account, id_of_notification);
+    let take = |queue| {
+        consume(broker, queue, account, |account, delivery| {
+            saw_notification(account, delivery, Fate::Left);
+        })
+    };
     Ok([take(Queue::Priority0)?, take(Queue::Priority1)?])
 }
 
 fn consume(
     broker: &dyn Broker,
     queue: Queue,
-    fate: Fate,
     account: &Arc<Account>,
-    id: fn(&Delivery) -> Option<MessageId>,
+    saw: fn(&Account, &Delivery),
 ) -> Result<Consumer, ConsumeError> {
     let account = account.clone();
     let inbox: Inbox = Box::new(move |delivery| {
-        if let Some(MessageId::Number(id)) = id(&delivery) {
-            account.saw(id, fate);
-        }
+        saw(&account, &delivery);
         delivery.ack();
         Ok(())
     });
     broker.consume(queue, PREFETCH, inbox)
 }
 
-fn id_of_reply(delivery: &Delivery) -> Option<MessageId> {
-    Some(Reply::parse(delivery.body()).ok()?.id)
+fn saw_reply(account: &Account, delivery: &Delivery) {
+    if let Ok(reply) = Reply::parse(delivery.body())
+        && let MessageId::Number(id) = reply.id
+    {
+        account.saw_reply(id, reply.put_off);
+    }
 }
 
-fn id_of_notification(delivery: &Delivery) -> Option<MessageId> {
-    Some(Notification::parse(delivery.body()).ok()?.id)
+fn saw_notification(account: &Account, delivery: &Delivery, fate: Fate) {
+    if let Ok(notification) = Notification::parse(delivery.body())
+        && let MessageId::Number(id) = notification.id
+    {
+        account.saw(id, fate);
+    }
 }

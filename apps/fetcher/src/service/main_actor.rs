@@ -10,7 +10,7 @@ use bytes::Bytes;
 use freeboard::{
     Actor, Context, Handler, Recipient,
     cache::{CacheError, Found, Lease},
-    flow::random,
+    flow::{Backoff, random},
     meter::now_ns,
 };
 
@@ -243,11 +243,7 @@ impl Main {
     }
 
     fn put_off_for(&self, delivery: &Delivery) -> Duration {
-        // By the time: equal in each run of a simulation's seed.
-        let jitter_ppm = random::below(random::number(now_ns(), 0), 1_000_001) as u32;
-        let times = delivery.attempts().saturating_add(delivery.deferrals());
-        let backoff = &self.options.backoff;
-        Duration::from_nanos(backoff.delay_jittered_ns(times, jitter_ppm))
+        put_off_for(&self.options.backoff, delivery.put_off())
     }
 
     /// Sets a timer for the deadline of the oldest job.
@@ -377,6 +373,13 @@ impl Handler<Answer> for Main {
             Answer::Published(id, outcome) => self.published(id, outcome),
         }
     }
+}
+
+/// The delay before a notification that was delivered again so often is delivered again.
+pub(super) fn put_off_for(backoff: &Backoff, times: u32) -> Duration {
+    // By the time: equal in each run of a simulation's seed.
+    let jitter_ppm = random::below(random::number(now_ns(), 0), 1_000_001) as u32;
+    Duration::from_nanos(backoff.delay_jittered_ns(times, jitter_ppm))
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -45,7 +45,7 @@ use crate::{
     held::{self, CACHE_ENTRY_BYTES, Held, bytes_of},
 };
 use job::{Job, Ticket};
-use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of};
+use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of, put_off_for};
 pub use options::{FetcherOptions, OptionsError, Parts};
 use snapshot::FetcherCounters;
 pub use snapshot::{FetcherSnapshot, RetrySnapshot};
@@ -124,6 +124,7 @@ impl Fetcher {
             options,
         };
         let (mains, ticket) = (fetcher.mains.clone(), Arc::downgrade(&fetcher.under_way));
+        let (counters, settings) = (fetcher.counters.clone(), fetcher.options.clone());
         *fetcher.consumers.lock() = broker::consume_notifications(
             &*broker,
             fetcher.options.prefetch,
@@ -131,6 +132,11 @@ impl Fetcher {
                 let Some(ticket) = ticket.upgrade() else {
                     return Err(it);
                 };
+                if settings.is_late(&it) {
+                    counters.retried.wait.add(1);
+                    it.defer(put_off_for(&settings.backoff, u32::MAX));
+                    return Ok(());
+                }
                 offer(&mains, priority, Arrived::now(it, ticket))
             },
         )?;

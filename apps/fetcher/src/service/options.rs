@@ -9,8 +9,9 @@ use freeboard::{
 };
 
 use crate::{
-    broker::Broker,
+    broker::{Broker, Delivery},
     choices::Wait,
+    message,
     store::{Directory, SlowStore},
 };
 
@@ -61,6 +62,11 @@ pub struct FetcherOptions {
     /// than [`wait_max`](freeboard::cache::CacheOptions::wait_max) plus a fetch, and shorter than RabbitMQ's
     /// consumer timeout (30 minutes).
     pub deadline: Duration,
+    /// The longest wait of a notification at the broker, since its publication or the end of its last delay; default
+    /// none. One that waited longer is delivered again after the longest delay of the back-off, which is no attempt. So
+    /// a fetcher with more load than it can carry replies to some notifications in time; without a limit all replies
+    /// are late. Has no effect on a notification whose publisher gives no time.
+    pub wait_max: Option<Duration>,
 }
 
 /// Settings out of range.
@@ -98,6 +104,7 @@ impl Default for FetcherOptions {
                 factor: 2,
             },
             deadline: Duration::from_secs(30),
+            wait_max: None,
         }
     }
 }
@@ -108,15 +115,29 @@ impl FetcherOptions {
         self.prefetch.iter().map(|it| usize::from(it.get())).sum()
     }
 
+    /// Whether a delivery has waited longer than it may.
+    pub(super) fn is_late(&self, delivery: &Delivery) -> bool {
+        self.wait_max.is_some_and(|most| {
+            let waited = delivery.ready_since().and_then(message::since);
+            waited.is_some_and(|waited| waited > most)
+        })
+    }
+
     pub(super) fn validate(&self) -> Result<(), OptionsError> {
-        let deadline_ms = usize::try_from(self.deadline.as_millis()).unwrap_or(usize::MAX);
+        let milliseconds = |time: Duration| usize::try_from(time.as_millis()).unwrap_or(usize::MAX);
+        let wait_max = self.wait_max.unwrap_or(self.deadline);
         for (name, value, max) in [
             ("mains", self.mains, GROUP_MEMBERS_MAX),
             ("mailbox", self.mailbox, MAILBOX_MAX),
             ("query_users", self.query_users, QUESTION_USERS_MAX),
             ("queries", self.queries, MAILBOX_MAX),
             ("attempts", self.attempts as usize, u32::MAX as usize),
-            ("deadline in ms", deadline_ms, DEADLINE_MS_MAX),
+            (
+                "deadline in ms",
+                milliseconds(self.deadline),
+                DEADLINE_MS_MAX,
+            ),
+            ("wait_max in ms", milliseconds(wait_max), DEADLINE_MS_MAX),
         ] {
             if !(1..=max).contains(&value) {
                 return Err(OptionsError::Range { name, max });

@@ -29,6 +29,8 @@ metrics! {
         broker,
         /// Answers or the confirm were missing at the deadline.
         deadline,
+        /// It had waited too long at the broker.
+        wait,
     }
 }
 
@@ -36,7 +38,13 @@ impl RetrySnapshot {
     /// The sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.cache + self.store + self.directory + self.publish + self.broker + self.deadline
+        self.cache
+            + self.store
+            + self.directory
+            + self.publish
+            + self.broker
+            + self.deadline
+            + self.wait
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
@@ -84,6 +84,7 @@ fn a_reply_has_the_keys_and_the_device_of_its_user() {
         app_key: format!("value-of-app:{}", of.app),
         device: device.map(str::to_owned),
         payload: of.payload.clone(),
+        put_off: 0,
     };
     let wanted = [wanted(&asked[0], Some("device-7")), wanted(&asked[1], None)];
     assert_eq!(replies, wanted);
@@ -158,6 +159,33 @@ fn repeated_failures_are_given_up_with_the_reason() {
     ground.assert_balanced();
     assert_eq!(ground.broker.ledger(Queue::Priority1).retried, 2);
     assert_eq!(service.fetcher.snapshot().retried.directory, 2);
+}
+
+#[test]
+fn what_waited_too_long_is_put_off_and_replied_to_later() {
+    const LATE: u64 = 200;
+    let ground = Ground::new();
+    for id in 0..LATE {
+        ground.publish(Queue::Priority1, notification(id, "user-1").to_body());
+    }
+    let wait_max = Duration::from_millis(100);
+    let published = Instant::now();
+    eventually(|| published.elapsed() > wait_max);
+    let replies = ground.take(Queue::Replies, reply);
+    let service = ground.fetcher(FetcherOptions {
+        wait_max: Some(wait_max),
+        ..options()
+    });
+    let replies = replies.wait_for(LATE as usize);
+    assert!(replies.iter().all(|reply| reply.put_off > 0));
+    ground.assert_balanced();
+    eventually(|| service.fetcher.snapshot().completed == LATE);
+    let snapshot = service.fetcher.snapshot();
+    assert!(snapshot.retried.wait >= LATE, "{snapshot:?}");
+    assert_eq!(snapshot.retried.total(), snapshot.retried.wait);
+    assert_eq!(snapshot.received, LATE);
+    let put_off: u64 = replies.iter().map(|reply| u64::from(reply.put_off)).sum();
+    assert_eq!(snapshot.retried.wait, put_off);
 }
 
 /// A slow store that fails every other fetch.
@@ -417,6 +445,7 @@ fn settings_that_make_no_sense_are_refused() {
         ("query_users", |it| it.query_users = 1_025),
         ("attempts", |it| it.attempts = 0),
         ("deadline in ms", |it| it.deadline = Duration::ZERO),
+        ("wait_max in ms", |it| it.wait_max = Some(Duration::ZERO)),
     ];
     let ground = Ground::new();
     for (name, change) in wrong {

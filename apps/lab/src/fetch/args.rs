@@ -68,6 +68,14 @@ fn bound(text: &str) -> Result<Bound, String> {
     }
 }
 
+/// A number a second, or a multiple of what Freeboard mode can do.
+fn offered(text: &str) -> Result<Rate, String> {
+    match text.strip_suffix('x') {
+        Some(times) => positive(times).map(Rate::TimesOurs),
+        None => positive(text).map(Rate::PerSecond),
+    }
+}
+
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (1e-3..=1e7).contains(&number) => Ok(number),
@@ -87,9 +95,15 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_enum, default_value_t = ModeChoice::Both)]
     mode: ModeChoice,
 
-    /// Notifications a second, not scaled [default: the step's, scaled]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    qps: Option<f64>,
+    /// Notifications a second, not scaled; or a multiple of what Freeboard mode can do on this machine, which is measured
+    /// first, as 1.5x [default: the step's, scaled]
+    #[arg(long, value_name = "N|Nx", value_parser = offered)]
+    qps: Option<Rate>,
+
+    /// In Freeboard mode: put off a notification that waited longer at the broker, in milliseconds; several to compare, as
+    /// none,30 [default: none]
+    #[arg(long, value_name = "N|none,..", value_delimiter = ',', value_parser = bound)]
+    wait_max: Vec<Bound>,
 
     /// Main actors [default: the step's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -170,7 +184,7 @@ impl FetchArgs {
         plans
     }
 
-    /// The plan for each of the connections' numbers and routes that are compared.
+    /// The plan for each of the connections' numbers, routes and limits of the wait that are compared.
     fn variants(&self, plan: &Plan) -> Vec<Plan> {
         let threads = self.redis_threads.iter().map(|it| usize::from(*it));
         let threads: Vec<usize> = threads.collect();
@@ -182,18 +196,37 @@ impl FetchArgs {
             [] => &[plan.route],
             some => some,
         };
-        let is_compared = threads.len() * routes.len() > 1;
-        let variant = |redis_threads, route| Plan {
-            redis_threads,
-            route,
-            variant: match is_compared {
-                true => format!(", {}/{redis_threads} {route}", plan.mains),
-                false => String::new(),
-            },
-            ..plan.clone()
+        let limits = match (plan.mode, self.wait_max.as_slice()) {
+            (Mode::Original, _) | (Mode::Ours, []) => &[Bound(None)],
+            (Mode::Ours, some) => some,
         };
-        let of_route = |route| threads.iter().map(move |count| variant(*count, route));
-        routes.iter().flat_map(|route| of_route(*route)).collect()
+        let is_compared = threads.len() * routes.len() > 1;
+        let variant = |redis_threads, route, limit: Bound| {
+            let mut variant = String::new();
+            if is_compared {
+                variant += &format!(", {}/{redis_threads} {route}", plan.mains);
+            }
+            if limits.len() > 1 {
+                variant += &match limit.0 {
+                    Some(ms) => format!(", put off after {ms} ms"),
+                    None => ", no limit".to_owned(),
+                };
+            }
+            Plan {
+                redis_threads,
+                route,
+                wait_max: limit.0.map(|ms| Duration::from_millis(ms as u64)),
+                variant,
+                ..plan.clone()
+            }
+        };
+        let mut plans = Vec::new();
+        for &route in routes {
+            for &threads in threads {
+                plans.extend(limits.iter().map(|limit| variant(threads, route, *limit)));
+            }
+        }
+        plans
     }
 
     /// The runs between whose capacities the load of others is: with too many threads, and with few.
@@ -206,6 +239,11 @@ impl FetchArgs {
         })
     }
 
+    /// The run whose capacity is what ours can do.
+    pub(super) fn plan_of_our_capacity(&self) -> Plan {
+        self.plan(Step::End, Mode::Ours)
+    }
+
     fn plan(&self, step: Step, mode: Mode) -> Plan {
         let knobs = step.knobs();
         let sql_time = match (self.sql_us, self.backend) {
@@ -216,7 +254,7 @@ impl FetchArgs {
         // The slow store is as slow on a small machine.
         let scale = if knobs.is_cold { 1.0 } else { self.scale };
         let offered = match (self.qps, knobs.rate) {
-            (Some(rate), _) => Rate::PerSecond(rate),
+            (Some(rate), _) => rate,
             (None, Rate::PerSecond(rate)) => Rate::PerSecond(rate * scale),
             (None, share) => share,
         };
@@ -230,6 +268,7 @@ impl FetchArgs {
                 Mode::Original => Some(self.wait.unwrap_or(knobs.wait)),
                 Mode::Ours => self.wait,
             },
+            wait_max: None,
             queue_bound: match self.queue_bound {
                 Some(bound) => bound.0,
                 None => knobs.queue_bound,

@@ -26,6 +26,14 @@ pub(super) fn counters(counters: &BTreeMap<String, f64>) -> Vec<String> {
 /// What a run shows, in one sentence.
 pub(super) fn sentence(plan: &Plan, outcome: &Outcome) -> String {
     let what = match plan.step {
+        _ if plan.is_overload() => format!(
+            "{} of {} replies/s; put off {} times; {} ms to replies of those that never were, at the 99th \
+             percentile",
+            rate(outcome.rate()),
+            rate(plan.rate),
+            count(outcome.put_off),
+            three_figures(outcome.latency_at_once.p99 as f64 / 1e6)
+        ),
         Step::Number(0) => format!(
             "{} fetched from the slow store, {} replies a second",
             count(outcome.misses),

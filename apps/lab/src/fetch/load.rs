@@ -92,6 +92,8 @@ pub(super) struct Swept {
     pub(super) repeated: u64,
     /// From when it was due to the reply.
     pub(super) latency: HistogramSummary,
+    /// The same of notifications that were never put off.
+    pub(super) latency_at_once: HistogramSummary,
 }
 
 /// The load of one run, as its parameters.
@@ -250,6 +252,7 @@ pub(crate) fn fetch_load(args: &FetchLoadArgs, interrupt: &Interrupt) -> Result<
         accounted: account.accounted(),
         repeated: account.repeated(),
         latency: account.latency().summary(),
+        latency_at_once: account.latency_at_once().summary(),
     })));
     // The end of the standard input ends the process.
     loop {

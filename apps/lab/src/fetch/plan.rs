@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     pub(super) route: Route,
     /// For main actors with threads of their own; ours run on the workers, unless one is asked for.
     pub(super) wait: Option<Wait>,
+    /// Ours puts off notifications that waited longer.
+    pub(super) wait_max: Option<Duration>,
     pub(super) queue_bound: Option<usize>,
     pub(super) is_cold: bool,
     pub(super) offered: Rate,
@@ -65,6 +67,11 @@ impl Plan {
     /// How many notifications are sent.
     pub(super) fn notifications(&self) -> u64 {
         (self.rate * self.time.as_secs_f64()).ceil().max(1.0) as u64
+    }
+
+    /// Whether more is offered than ours can do.
+    pub(super) fn is_overload(&self) -> bool {
+        matches!(self.offered, Rate::TimesOurs(times) if times > 1.0)
     }
 
     /// The most commands in flight on a connection to Redis: ours always has a bound.

@@ -46,6 +46,11 @@ pub(crate) struct Record {
     pub(super) misses: u64,
     /// From when it was due to the reply.
     pub(super) latency_ms: Percentiles,
+    /// The same of notifications that were never put off.
+    pub(super) latency_at_once_ms: Percentiles,
+    pub(super) wait_max_ms: Option<u64>,
+    /// How often notifications were put off because they had waited longer.
+    pub(super) put_off: u64,
     pub(super) wait_ms: Percentiles,
     pub(super) lifetime_ms: Percentiles,
     pub(super) in_queue_ms: Percentiles,
@@ -126,6 +131,9 @@ impl Record {
             repeated: outcome.repeated,
             misses: outcome.misses,
             latency_ms: Percentiles::of(&outcome.latency),
+            latency_at_once_ms: Percentiles::of(&outcome.latency_at_once),
+            wait_max_ms: plan.wait_max.map(|it| it.as_millis() as u64),
+            put_off: outcome.put_off,
             wait_ms: Percentiles::of(&outcome.wait),
             lifetime_ms: Percentiles::of(&outcome.lifetime),
             in_queue_ms: Percentiles::of(&outcome.in_queue),

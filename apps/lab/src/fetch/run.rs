@@ -149,6 +149,7 @@ impl Running {
                 let options = FetcherOptions {
                     mains: plan.mains,
                     wait: plan.wait,
+                    wait_max: plan.wait_max,
                     ..FetcherOptions::default()
                 };
                 Ok(Self::Ours {
@@ -242,6 +243,7 @@ fn of_ours(snapshot: &FetcherSnapshot, redis: &Redis, outcome: &mut Outcome) {
     outcome.from_send = slowest(connections.iter().map(|it| &it.from_send));
     outcome.per_actor = connections.iter().map(|it| it.sent).collect();
     outcome.misses = snapshot.misses;
+    outcome.put_off = snapshot.retried.wait;
 }
 
 /// A broker with empty queues, a system and a fetcher on it.
@@ -403,6 +405,7 @@ pub(super) fn run(
     outcome.dead = swept.dead;
     outcome.repeated = swept.repeated;
     outcome.latency = swept.latency;
+    outcome.latency_at_once = swept.latency_at_once;
     let missing = sent.sent.saturating_sub(swept.accounted);
     outcome.lost = match plan.mode {
         Mode::Original => missing.min(outcome.failed + outcome.shed),
@@ -417,6 +420,7 @@ pub(super) fn run(
 fn finish(plan: &Plan, outcome: &Outcome) -> Run<Record> {
     let side = match (plan.mode, plan.step) {
         (Mode::Original, Step::Number(3..=5)) => Side::Failure,
+        (Mode::Ours, _) if plan.is_overload() && plan.wait_max.is_none() => Side::Failure,
         (Mode::Original, CURED | Step::End) | (Mode::Ours, _) => Side::Cure,
         (Mode::Original, _) if outcome.lost > 0 => Side::Failure,
         (Mode::Original, _) => Side::Original,

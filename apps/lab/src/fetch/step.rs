@@ -25,6 +25,8 @@ pub(super) enum Rate {
     /// More than the original can do with too many threads on this machine, and less than with few: the geometric
     /// mean of both capacities.
     BetweenCapacities,
+    /// So many times what ours can do on this machine.
+    TimesOurs(f64),
 }
 
 /// A step's knobs.

@@ -93,6 +93,11 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
 
+    /// Put off a notification that waited longer at the broker, in milliseconds: under more load than this process can carry,
+    /// others are replied to in time [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    wait_max: Option<u32>,
+
     /// Keep what was found in the cache in this process, too, for so many milliseconds; 0: do not. So long may
     /// go unnoticed that another process has invalidated it
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(..=600_000))]
@@ -242,6 +247,7 @@ impl FetcherArgs {
             wait: self.wait,
             prefetch: self.prefetch,
             attempts: self.attempts,
+            wait_max: self.wait_max.map(|ms| Duration::from_millis(ms.into())),
             ..FetcherOptions::default()
         }
     }

@@ -159,11 +159,13 @@ impl QueuedMessages {
         self.ledger.dead_letter();
     }
 
-    /// Makes a released message ready again when it is due.
-    pub(super) fn put_off(&mut self, message: Message, due: Instant) {
+    /// Makes a released message ready again when it is due. Whether it is due before all others that wait.
+    pub(super) fn put_off(&mut self, message: Message, due: Instant) -> bool {
+        let is_first = self.next_due().is_none_or(|first| due < first);
         let number = self.next_number();
         self.waiting.insert((due, number), message);
         self.ledger.retry();
+        is_first
     }
 
     fn next_number(&mut self) -> u64 {

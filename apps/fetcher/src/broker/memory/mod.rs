@@ -255,17 +255,25 @@ impl Settle for MemoryConsumer {
         let Some((message, was_full)) = messages.release(self.consumer, tag) else {
             return;
         };
-        let due = |delay: Duration| clock::now() + delay.min(DELAY_MAX);
-        // Consumers may wait for capacity in their prefetch, or for a message that is due later.
-        let mut wakes = true;
-        match settlement {
+        let due = |delay| clock::now() + delay;
+        // Consumers may wait for a message, for capacity in their prefetch, or for the message that is due first.
+        let wakes = match settlement {
             Settlement::Ack => {
                 messages.acked();
-                wakes = was_full;
+                was_full
             }
-            Settlement::Retry(delay) => messages.put_off(message.put_off(), due(delay)),
-            Settlement::Defer(delay) => messages.put_off(message.deferred(), due(delay)),
-            Settlement::GiveBack => messages.give_back(message),
+            Settlement::Retry(delay) => {
+                let delay = delay.min(DELAY_MAX);
+                messages.put_off(message.put_off(delay), due(delay)) || was_full
+            }
+            Settlement::Defer(delay) => {
+                let delay = delay.min(DELAY_MAX);
+                messages.put_off(message.deferred(delay), due(delay)) || was_full
+            }
+            Settlement::GiveBack => {
+                messages.give_back(message);
+                true
+            }
             Settlement::DeadLetter(reason) => {
                 // Between the two locks it counts as unacknowledged here.
                 drop(messages);
@@ -274,12 +282,14 @@ impl Settle for MemoryConsumer {
                 messages = self.queue.lock();
                 if accepted.is_ok() {
                     messages.dead_lettered();
+                    was_full
                 } else {
                     messages.ledger.moves_failed += 1;
-                    messages.put_off(message.deferred(), due(DEAD_LETTER_REFUSED_DELAY));
+                    let delay = DEAD_LETTER_REFUSED_DELAY;
+                    messages.put_off(message.deferred(delay), due(delay)) || was_full
                 }
             }
-        }
+        };
         drop(messages);
         if wakes {
             self.queue.changed.notify_all();

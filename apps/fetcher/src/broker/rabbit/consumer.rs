@@ -379,8 +379,14 @@ impl<'a> UnsettledDeliveries<'a> {
         let topology = &self.shared.topology;
         let own = topology.queue(self.queue);
         let (exchange, routing_key, message) = match &settlement {
-            Settlement::Retry(delay) => (topology.retry(*delay), own, message.put_off()),
-            Settlement::Defer(delay) => (topology.retry(*delay), own, message.deferred()),
+            Settlement::Retry(delay) => {
+                let delay = topology.delay(*delay);
+                (topology.waiting(delay), own, message.put_off(delay))
+            }
+            Settlement::Defer(delay) => {
+                let delay = topology.delay(*delay);
+                (topology.waiting(delay), own, message.deferred(delay))
+            }
             Settlement::DeadLetter(reason) => {
                 let dead_letters = topology.queue(Queue::DeadLetters);
                 let message = message.dead(reason.clone());

@@ -37,13 +37,14 @@ impl Topology {
         format!("{}.{}", self.name, queue.name()).into()
     }
 
-    /// The exchange for this delay, or for the longest.
-    pub(super) fn retry(&self, delay: Duration) -> ShortString {
+    /// The shortest delay of an exchange that is as long as this one, or the longest there is.
+    pub(super) fn delay(&self, delay: Duration) -> Duration {
         let index = self.delays.partition_point(|shorter| *shorter < delay);
-        self.waiting(self.delays[index.min(self.delays.len() - 1)])
+        self.delays[index.min(self.delays.len() - 1)]
     }
 
-    fn waiting(&self, delay: Duration) -> ShortString {
+    /// The exchange for one of the delays.
+    pub(super) fn waiting(&self, delay: Duration) -> ShortString {
         format!("{}.retry.{}", self.name, delay.as_millis()).into()
     }
 
