@@ -30,6 +30,7 @@ impl LookUps {
             app_key: app_key.to_string(),
             device,
             payload: notification.payload,
+            put_off: 0,
         })
     }
 }
