@@ -73,6 +73,11 @@ pub(crate) struct RingArgs {
     #[arg(long, value_enum, default_value_t = WaitChoice::All)]
     wait: WaitChoice,
 
+    /// Rounds, in which the numbers of priorities take turns; the one with the median ratio of the last rate to the first is
+    /// shown [default: 5, of several priorities; else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: Option<u32>,
+
     /// Idle consumers beside it, which wait in the same way on their own threads
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=IDLE_MAX))]
@@ -86,13 +91,25 @@ pub(crate) struct RingArgs {
 }
 
 impl RingArgs {
-    /// The runs, in order.
-    pub(super) fn plans(&self) -> Vec<Plan> {
-        let priorities: &[u32] = match (self.priorities.as_slice(), self.wait) {
+    fn priorities(&self) -> &[u32] {
+        match (self.priorities.as_slice(), self.wait) {
             ([], WaitChoice::All) => &[1, 2],
             ([], _) => &[1],
             (given, _) => given,
-        };
+        }
+    }
+
+    /// Rounds of each run.
+    pub(super) fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(match self.priorities() {
+            [_] => 1,
+            _ => 5,
+        })
+    }
+
+    /// The runs, in order.
+    pub(super) fn plans(&self) -> Vec<Plan> {
+        let priorities = self.priorities();
         let waits = self.wait.waits().iter();
         waits
             .flat_map(|wait| priorities.iter().map(move |lanes| (*wait, *lanes)))
