@@ -76,7 +76,7 @@ impl<A: Actor> Cell<A> {
         let mailbox = Mailbox::new(&options.mailbox, is_pinned);
         Self {
             head: Head::new(vtable, &Self::DISPOSAL),
-            core: Core::new(parts, mailbox, std::any::type_name::<A>),
+            core: Core::new(parts, mailbox),
             body: UnsafeCell::new(Body::new(factory)),
             context: UnsafeCell::new(Context::new()),
             actor: UnsafeCell::new(actor),
@@ -86,6 +86,7 @@ impl<A: Actor> Cell<A> {
     /// For heads of a `Cell<A>`: head and cell begin at the same address (`repr(C)`).
     const DISPOSAL: Disposal = Disposal {
         type_id: TypeId::of::<A>,
+        type_name: std::any::type_name::<A>,
         // SAFETY: the caller's promise.
         abandon: |head| unsafe { life::abandon(head.cast::<Self>().as_ref()) },
         // SAFETY: the caller's promise.
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     #[expect(dead_code, reason = "its size counts")]
-    struct Small(u64);
+    struct Small([u64; 2]);
 
     impl Actor for Small {}
 

@@ -65,7 +65,6 @@ pub(crate) struct Core {
     pub(crate) mailbox: Mailbox,
     /// `None` for the system's defaults.
     options: Option<Box<SpawnOptions>>,
-    type_name: fn() -> &'static str,
     parent: Option<CoreRef>,
     pub(crate) waiters: Waiters,
     pub(crate) relations: Mutex<Option<Box<Relations>>>,
@@ -111,7 +110,7 @@ unsafe impl Sync for Core {}
 unsafe impl Send for Core {}
 
 impl Core {
-    pub(crate) fn new(parts: CellParts, mailbox: Mailbox, type_name: fn() -> &'static str) -> Self {
+    pub(crate) fn new(parts: CellParts, mailbox: Mailbox) -> Self {
         Self {
             own: NonNull::dangling(),
             state: RunState::new_queued(),
@@ -120,7 +119,6 @@ impl Core {
             system: parts.system,
             mailbox,
             options: parts.options,
-            type_name,
             parent: parts.parent,
             waiters: Waiters::default(),
             relations: Mutex::new(None),
@@ -176,7 +174,8 @@ impl Core {
     }
 
     pub(crate) fn type_name(&self) -> &'static str {
-        (self.type_name)()
+        // SAFETY: the head outlives the core, and is only shared.
+        unsafe { self.own.as_ref() }.type_name()
     }
 
     pub(crate) fn options(&self) -> &SpawnOptions {

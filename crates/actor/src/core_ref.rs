@@ -33,6 +33,7 @@ const REFERENCES_MAX: u32 = i32::MAX as u32;
 pub(crate) struct Disposal {
     /// The actor's type.
     pub(crate) type_id: fn() -> TypeId,
+    pub(crate) type_name: fn() -> &'static str,
     /// Terminates an actor that no worker will run again.
     ///
     /// # Safety
@@ -75,6 +76,11 @@ impl Head {
     /// The scheduler's handle.
     pub(crate) fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// The actor type's name.
+    pub(crate) fn type_name(&self) -> &'static str {
+        (self.disposal.type_name)()
     }
 }
 
