@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use freeboard::meter::clock;
 use serde::{Deserialize, Serialize};
 
 /// The longest body that is parsed, in bytes.
@@ -121,9 +122,10 @@ impl Notification {
     }
 }
 
-/// The time since then; 0 if another clock, which is ahead of ours, gave it. `None` above [`WAIT_MAX`].
+/// How long ago that was; 0 if the clock that gave it is ahead of ours. `None` above [`WAIT_MAX`].
 pub(crate) fn since(then: SystemTime) -> Option<Duration> {
-    let since = then.elapsed().unwrap_or_default();
+    let then = then.duration_since(UNIX_EPOCH).ok()?;
+    let since = clock::since_1970().saturating_sub(then);
     (since <= WAIT_MAX).then_some(since)
 }
 
@@ -153,9 +155,9 @@ pub struct Reply {
     pub device: Option<String>,
     /// The notification's.
     pub payload: String,
-    /// How often the notification was delivered again before this reply; left out if never.
+    /// How often the notification was delayed and delivered again; left out if never.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub put_off: u32,
+    pub redeliveries: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's interface")]

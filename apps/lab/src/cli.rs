@@ -388,6 +388,8 @@ Examples:
       the original's full rate and its 2,000,000 keys
   freeboard lab fetch --step 6 --counters
       with the counters by the original's names
+  freeboard lab fetch --step end --mode ours --qps 1.5x --wait-max none,30
+      more load than it can carry: all replies are late, or some notifications are put off
   freeboard lab fetch --step end --backend real
       RabbitMQ, Redis and MariaDB, started for it with data directories of their own
   freeboard lab fetch --json - | jq '.runs[] | [.step, .mode, .wait_ms.p99, .lost]'
@@ -399,6 +401,7 @@ The table, times being 99th percentiles in ms:
   done/s    replies a second, while notifications were sent
   wait      from when a notification was due to its start     lifetime  from there to the confirm of its reply
   reply     from when it was due to its reply                 in queue  in a main actor's mailbox
+  at once   the same of those that were delivered once        put off   deliveries that had waited too long at the broker
   send      from the write of a look-up to its answer         tell      from the call, mailbox included
   shed      look-ups refused as too much was in flight: lost in the original, tried again in ours
   left      not done when the fetcher ended, and still there (in the original: acknowledged, but under way)

@@ -84,8 +84,8 @@ impl Scene for FetchArgs {
             notifications were lost. One hot key gave one of n actors n + 1 times the others' work; and idle it used \
             60 % of a processor.",
         legend: "times are 99th percentiles; wait: from when a notification was due to its start; lifetime: from there \
-            to the confirm of its reply; at once: the replies to notifications that were never put off; put off: how often one \
-            was, because it had waited too long; send: from the write of a look-up to its answer; in flight: the largest number of look-ups \
+            to the confirm of its reply; at once: the reply to notifications that were delivered once; put off: \
+            deliveries that were put off because they had waited too long; send: from the write of a look-up to its answer; in flight: the largest number of look-ups \
             without an answer; busiest: the look-ups of the busiest connection over the mean of the others'; shed: look-ups refused because too \
             much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
             ended, and still there; CPU: of the service, in percent of a core; load: its threads that ran or could have \
@@ -94,10 +94,9 @@ impl Scene for FetchArgs {
     };
     const REPORT: Calls = Calls {
         about: "a push-notification fetcher, in original mode and in Freeboard mode",
-        seconds: 60,
+        seconds: 35,
         full: &[
             "--step 3,5,6,end --time 2 --keys 200000",
-            "--step end --mode ours --qps 1.5x --wait-max none,30 --time 2 --keys 200000",
             "--step 9 --mode original --redis-threads 2,3,4,5 --route hash,random --time 0.4 --keys 50000",
         ],
         quick: &["--step 1 --scale 0.02 --time 0.3"],
@@ -165,6 +164,7 @@ impl Scene for FetchArgs {
     }
 
     fn prepare(&self) -> Result<Vec<Plan>> {
+        self.check()?;
         if self.backend == BackendChoice::Real {
             real_backends::check()?;
         }
@@ -193,7 +193,7 @@ impl Scene for FetchArgs {
                     *between.insert(product.sqrt())
                 }
                 (Rate::TimesOurs(times), _) => {
-                    let of = self.plan_of_our_capacity();
+                    let of = plan.of_our_capacity();
                     let capacity = match ours {
                         Some(capacity) => capacity,
                         None => *ours.insert(run::capacity(&of, &backends, stage.console, &stop)?),

@@ -86,7 +86,7 @@ impl Scene for RingArgs {
         about: "four ways of waiting for a bounded ring",
         seconds: 8,
         full: &[
-            "--messages 4000000",
+            "--messages 4000000 --rounds 3",
             "--messages 50000 --priorities 1 --idle 8 --wait busyspin",
             "--messages 4000000 --priorities 1 --idle 8 --wait blocking",
         ],
@@ -220,12 +220,15 @@ fn median_round(
         let mut round = Vec::new();
         for plan in plans {
             if interrupt.has_come() {
-                return Ok(round);
+                break;
             }
             round.push(run::run(plan, console, interrupt)?);
             if round.last().is_some_and(|run| run.failure.is_some()) {
                 return Ok(round);
             }
+        }
+        if round.len() < plans.len() && !done.is_empty() {
+            break;
         }
         done.push(round);
     }
@@ -235,7 +238,7 @@ fn median_round(
         [] => 0.0,
     };
     done.sort_by(|a, b| order(a).total_cmp(&order(b)));
-    let middle = done.len() / 2;
+    let middle = done.len().saturating_sub(1) / 2;
     Ok(done.into_iter().nth(middle).unwrap_or_default())
 }
 

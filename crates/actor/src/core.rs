@@ -174,7 +174,7 @@ impl Core {
     }
 
     pub(crate) fn type_name(&self) -> &'static str {
-        // SAFETY: the head outlives the core, and is only shared.
+        // SAFETY: `set_own` ran before the cell was shared; the head outlives the core, and is only shared.
         unsafe { self.own.as_ref() }.type_name()
     }
 

@@ -6,8 +6,7 @@
 //!                                                 Redis and a directory in this process
 //!   fetch_real       all published beforehand ──► RabbitMQ ──► service ──► RabbitMQ
 //!                                                 Redis and MariaDB, processes of their own
-//!   fetch_overload   `freeboard lab fetch --step end`: a process of its own sends more than the service of 2014
-//!                                                 could take with too many threads that spin
+//!   fetch_overload   `freeboard lab fetch --step end`: a process of its own sends 1.5 times what ours can do
 //! ```
 //!
 //! The keys lie in Redis, which is warm; what it does not have comes from a store that takes 100 ms. All

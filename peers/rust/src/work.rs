@@ -533,7 +533,7 @@ impl Work {
             Self::FetchEmbedded => 200_000,
             Self::FetchReal => 100_000,
             // Milliseconds.
-            Self::FetchOverload => 3_000,
+            Self::FetchOverload => 10_000,
             // Phases.
             Self::Board10K | Self::Board10KSlow | Self::Board100K | Self::Board100KSlow => 8,
             // Milliseconds.

@@ -502,7 +502,7 @@ pub(crate) const FETCH: Suite = Suite {
             "cpu_us",
         ),
         Figure::lower(
-            "overload, from due to reply of those not put off, p99",
+            "overload, from due to reply of those delivered once, p99",
             "fetch_overload",
             "ms",
             "reply_p99_ms",
@@ -513,6 +513,13 @@ pub(crate) const FETCH: Suite = Suite {
             "ratio",
             "of_capacity",
         ),
+        Figure::lower(
+            "overload, from due to reply of all, p99",
+            "fetch_overload",
+            "ms",
+            "reply_p99_of_all_ms",
+        ),
+        Figure::lower("overload, put off", "fetch_overload", "times", "put_off"),
         Figure::lower(
             "overload, lost notifications",
             "fetch_overload",

@@ -69,8 +69,9 @@ impl Delivery {
         self.message.deferrals
     }
 
-    /// The number of attempts and deferrals.
-    pub(crate) fn put_off(&self) -> u32 {
+    /// The number of attempts and deferrals together.
+    #[must_use]
+    pub fn redeliveries(&self) -> u32 {
         self.attempts().saturating_add(self.deferrals())
     }
 
@@ -86,10 +87,10 @@ impl Delivery {
         self.message.published_at()
     }
 
-    /// Since when it has been ready: when its last delay ended, or else when it was first published, by the clock of
-    /// whoever set the time. `None` if neither is known.
+    /// The time at which its last delay ended or, without a delay so far, at which it was first published; by the clock
+    /// of the consumer that delayed it, or of the publisher. `None` if it is not known.
     #[must_use]
-    pub fn ready_since(&self) -> Option<SystemTime> {
+    pub fn ready_at(&self) -> Option<SystemTime> {
         time_of(self.message.again_us.or(self.message.published_us)?)
     }
 
@@ -172,22 +173,22 @@ impl Message {
             attempts: 0,
             deferrals: 0,
             reason: None,
-            published_us: now_and(Duration::ZERO),
+            published_us: micros_after(Duration::ZERO),
             again_us: None,
         }
     }
 
     /// The message with one more attempt, ready again after the delay.
-    pub(super) fn put_off(mut self, delay: Duration) -> Self {
+    pub(super) fn retried(mut self, delay: Duration) -> Self {
         self.attempts = self.attempts.saturating_add(1);
-        self.again_us = now_and(delay);
+        self.again_us = micros_after(delay);
         self
     }
 
     /// The message with one more deferral, ready again after the delay.
     pub(super) fn deferred(mut self, delay: Duration) -> Self {
         self.deferrals = self.deferrals.saturating_add(1);
-        self.again_us = now_and(delay);
+        self.again_us = micros_after(delay);
         self
     }
 
@@ -206,8 +207,8 @@ fn time_of(since_1970_us: u64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_micros(since_1970_us))
 }
 
-/// The time after the delay, in microseconds since the Unix epoch.
-fn now_and(delay: Duration) -> Option<u64> {
+/// The time at which a delay that begins now ends, in microseconds since the Unix epoch.
+fn micros_after(delay: Duration) -> Option<u64> {
     let then = clock::since_1970().checked_add(delay)?;
     u64::try_from(then.as_micros()).ok()
 }

@@ -95,32 +95,45 @@ impl Account {
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// Records a reply; unknown ids are ignored. `put_off` is [that of the reply](crate::message::Reply::put_off).
-    pub fn saw_reply(&self, id: u64, put_off: u32) {
-        if let Some(latency_ns) = self.saw(id, Fate::Replied) {
-            self.latency.record_shared(latency_ns);
-            if put_off == 0 {
-                self.latency_at_once.record_shared(latency_ns);
-            }
+    /// Records a reply to a notification with so many redeliveries; unknown ids are ignored.
+    pub fn saw_reply(&self, id: u64, redeliveries: u32) {
+        if !self.is_first(id, Fate::Replied) {
+            return;
+        }
+        let latency = self.due(id).elapsed().as_nanos();
+        let latency_ns = u64::try_from(latency).unwrap_or(u64::MAX);
+        self.latency.record_shared(latency_ns);
+        if redeliveries == 0 {
+            self.latency_at_once.record_shared(latency_ns);
         }
     }
 
-    /// Records where a notification was found; unknown ids are ignored. Returns the time since it was due, in
-    /// nanoseconds, the first time.
-    pub fn saw(&self, id: u64, fate: Fate) -> Option<u64> {
-        let fates = self.fates.get(usize::try_from(id).ok()?)?;
+    /// Records a dead letter; unknown ids are ignored.
+    pub fn saw_dead_letter(&self, id: u64) {
+        self.is_first(id, Fate::Dead);
+    }
+
+    /// Records a notification that was left in its queue; unknown ids are ignored.
+    pub fn saw_left(&self, id: u64) {
+        self.is_first(id, Fate::Left);
+    }
+
+    /// Records where a notification was found. Whether it was found there for the first time.
+    fn is_first(&self, id: u64, fate: Fate) -> bool {
+        let Some(fates) = usize::try_from(id).ok().and_then(|it| self.fates.get(it)) else {
+            return false;
+        };
         // Ordering: Relaxed here and below: each count is used alone.
         let before = fates.fetch_or(fate.bit(), Ordering::Relaxed);
         if before & fate.bit() != 0 {
             self.again.add(1);
-            return None;
+            return false;
         }
         self.first[fate as usize].add(1);
         if before == 0 {
             self.accounted.fetch_add(1, Ordering::Relaxed);
         }
-        let latency = self.due(id).elapsed().as_nanos();
-        Some(u64::try_from(latency).unwrap_or(u64::MAX))
+        true
     }
 
     /// The number found there, each counted once.
@@ -157,7 +170,7 @@ impl Account {
         &self.latency
     }
 
-    /// The same of the notifications that were never put off.
+    /// The same of the notifications without redeliveries.
     #[must_use]
     pub const fn latency_at_once(&self) -> &Histogram {
         &self.latency_at_once
@@ -178,9 +191,9 @@ mod tests {
         account.saw_reply(0, 0);
         account.saw_reply(0, 0);
         account.saw_reply(3, 2);
-        account.saw(0, Fate::Left);
-        account.saw(2, Fate::Dead);
-        account.saw(7, Fate::Dead);
+        account.saw_left(0);
+        account.saw_dead_letter(2);
+        account.saw_dead_letter(7);
         let seen = [Fate::Replied, Fate::Dead, Fate::Left].map(|fate| account.seen(fate));
         assert_eq!(seen, [2, 1, 1]);
         assert_eq!((account.accounted(), account.repeated()), (3, 1));

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU16, sync::Arc};
 
-use super::{Account, Fate};
+use super::Account;
 use crate::{
     broker::{Broker, ConsumeError, Consumer, Delivery, Inbox, Queue},
     message::{MessageId, Notification, Reply},
@@ -25,9 +25,7 @@ impl Collector {
         Ok(Self {
             _consumers: [
                 consume(broker, Queue::Replies, account, saw_reply)?,
-                consume(broker, Queue::DeadLetters, account, |account, delivery| {
-                    saw_notification(account, delivery, Fate::Dead);
-                })?,
+                consume(broker, Queue::DeadLetters, account, saw_dead_letter)?,
             ],
         })
     }
@@ -39,11 +37,7 @@ impl Collector {
 /// # Errors
 /// [`ConsumeError`].
 pub fn sweep(broker: &dyn Broker, account: &Arc<Account>) -> Result<[Consumer; 2], ConsumeError> {
-    let take = |queue| {
-        consume(broker, queue, account, |account, delivery| {
-            saw_notification(account, delivery, Fate::Left);
-        })
-    };
+    let take = |queue| consume(broker, queue, account, saw_left);
     Ok([take(Queue::Priority0)?, take(Queue::Priority1)?])
 }
 
@@ -66,14 +60,25 @@ fn saw_reply(account: &Account, delivery: &Delivery) {
     if let Ok(reply) = Reply::parse(delivery.body())
         && let MessageId::Number(id) = reply.id
     {
-        account.saw_reply(id, reply.put_off);
+        account.saw_reply(id, reply.redeliveries);
     }
 }
 
-fn saw_notification(account: &Account, delivery: &Delivery, fate: Fate) {
-    if let Ok(notification) = Notification::parse(delivery.body())
-        && let MessageId::Number(id) = notification.id
-    {
-        account.saw(id, fate);
+fn saw_dead_letter(account: &Account, delivery: &Delivery) {
+    if let Some(id) = id_of_notification(delivery) {
+        account.saw_dead_letter(id);
+    }
+}
+
+fn saw_left(account: &Account, delivery: &Delivery) {
+    if let Some(id) = id_of_notification(delivery) {
+        account.saw_left(id);
+    }
+}
+
+fn id_of_notification(delivery: &Delivery) -> Option<u64> {
+    match Notification::parse(delivery.body()).ok()?.id {
+        MessageId::Number(id) => Some(id),
+        MessageId::Text(_) => None,
     }
 }

@@ -117,7 +117,7 @@ impl Pending {
             app_key: found.app_key,
             device: self.device.clone(),
             payload: notification.payload.clone(),
-            put_off: 0,
+            redeliveries: 0,
         };
         let (counters, begun_ns) = (self.counters.clone(), self.begun_ns);
         let published = self.parts.broker.publish_with(

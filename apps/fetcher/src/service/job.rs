@@ -158,7 +158,7 @@ impl Job {
             app_key: key(app_key),
             device: self.device.take(),
             payload: std::mem::take(&mut self.notification.payload),
-            put_off: self.delivery.put_off(),
+            redeliveries: self.delivery.redeliveries(),
         })
     }
 }

@@ -222,12 +222,12 @@ impl Main {
         match failure {
             Failure::NoRoom(by) => {
                 counters.retried(by).add(1);
-                let delay = self.put_off_for(&delivery);
+                let delay = delay_after(&self.options.backoff, delivery.redeliveries());
                 delivery.defer(delay);
             }
             Failure::Passing(by, _) if attempts < self.options.attempts => {
                 counters.retried(by).add(1);
-                let delay = self.put_off_for(&delivery);
+                let delay = delay_after(&self.options.backoff, delivery.attempts());
                 delivery.retry(delay);
             }
             Failure::Passing(_, reason) => {
@@ -240,10 +240,6 @@ impl Main {
                 delivery.dead_letter(&reason);
             }
         }
-    }
-
-    fn put_off_for(&self, delivery: &Delivery) -> Duration {
-        put_off_for(&self.options.backoff, delivery.put_off())
     }
 
     /// Sets a timer for the deadline of the oldest job.
@@ -375,8 +371,8 @@ impl Handler<Answer> for Main {
     }
 }
 
-/// The delay before a notification that was delivered again so often is delivered again.
-pub(super) fn put_off_for(backoff: &Backoff, times: u32) -> Duration {
+/// The delay after so many earlier ones.
+pub(super) fn delay_after(backoff: &Backoff, times: u32) -> Duration {
     // By the time: equal in each run of a simulation's seed.
     let jitter_ppm = random::below(random::number(now_ns(), 0), 1_000_001) as u32;
     Duration::from_nanos(backoff.delay_jittered_ns(times, jitter_ppm))

@@ -14,6 +14,9 @@
 //! bounds their time, also if a store never answers. The [`Bulkhead`](crate::store::Bulkhead) and the bound on
 //! directory queries limit how many requests such a store holds.
 //!
+//! [`FetcherOptions::wait_max`] bounds the wait at the broker: a busy fetcher puts off what waited longer, before it takes
+//! it.
+//!
 //! A notification is acknowledged once its reply is confirmed. Until then it is unacknowledged, to be delivered again,
 //! or dead-lettered with a reason. So the ledger accounts for every notification, whatever fails
 //! ([`Ledger::is_balanced`](crate::broker::Ledger::is_balanced)). A reply may be published twice, but is never lost;
@@ -45,7 +48,7 @@ use crate::{
     held::{self, CACHE_ENTRY_BYTES, Held, bytes_of},
 };
 use job::{Job, Ticket};
-use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of, put_off_for};
+use main_actor::{Arrived, LANE_OF_ANSWERS, Main, delay_after, lane_of};
 pub use options::{FetcherOptions, OptionsError, Parts};
 use snapshot::FetcherCounters;
 pub use snapshot::{FetcherSnapshot, RetrySnapshot};
@@ -66,8 +69,8 @@ pub struct Fetcher {
     mains: Group<Main>,
     consumers: Mutex<Vec<Consumer>>,
     counters: Arc<FetcherCounters>,
-    /// Its clones are the notifications in flight.
-    under_way: Ticket,
+    /// By priority; the clones are the notifications in flight.
+    under_way: [Ticket; 2],
     options: FetcherOptions,
 }
 
@@ -120,21 +123,24 @@ impl Fetcher {
             mains,
             consumers: Mutex::default(),
             counters,
-            under_way: Ticket::default(),
+            under_way: Default::default(),
             options,
         };
-        let (mains, ticket) = (fetcher.mains.clone(), Arc::downgrade(&fetcher.under_way));
+        let mains = fetcher.mains.clone();
+        let tickets = fetcher.under_way.each_ref().map(Arc::downgrade);
         let (counters, settings) = (fetcher.counters.clone(), fetcher.options.clone());
         *fetcher.consumers.lock() = broker::consume_notifications(
             &*broker,
             fetcher.options.prefetch,
             move |priority, it| {
-                let Some(ticket) = ticket.upgrade() else {
+                let Some(ticket) = tickets[priority].upgrade() else {
                     return Err(it);
                 };
-                if settings.is_late(&it) {
+                // Without the fetcher's own and this one.
+                let in_flight = Arc::strong_count(&ticket).saturating_sub(2);
+                if settings.is_busy(priority, in_flight) && settings.is_late(&it) {
                     counters.retried.wait.add(1);
-                    it.defer(put_off_for(&settings.backoff, u32::MAX));
+                    it.defer(delay_after(&settings.backoff, u32::MAX));
                     return Ok(());
                 }
                 offer(&mains, priority, Arrived::now(it, ticket))
@@ -159,7 +165,8 @@ impl Fetcher {
     }
 
     fn under_way(&self) -> u64 {
-        Arc::strong_count(&self.under_way) as u64 - 1
+        let tickets = self.under_way.iter();
+        tickets.map(|it| Arc::strong_count(it) as u64 - 1).sum()
     }
 
     /// Deliveries to this process that the broker has not seen settled.

@@ -62,10 +62,15 @@ pub struct FetcherOptions {
     /// than [`wait_max`](freeboard::cache::CacheOptions::wait_max) plus a fetch, and shorter than RabbitMQ's
     /// consumer timeout (30 minutes).
     pub deadline: Duration,
-    /// The longest wait of a notification at the broker, since its publication or the end of its last delay; default
-    /// none. One that waited longer is delivered again after the longest delay of the back-off, which is no attempt. So
-    /// a fetcher with more load than it can carry replies to some notifications in time; without a limit all replies
-    /// are late. Has no effect on a notification whose publisher gives no time.
+    /// The longest wait before a notification reaches this fetcher, since its publication or the end of its last delay;
+    /// default none. While at least half of its priority's prefetch is in flight, one that waited longer is put off: it
+    /// is delivered again after the longest delay of the back-off, which is no attempt. So a fetcher with more load than
+    /// it can carry replies to some notifications in time; without a limit all replies are late. An idle fetcher puts
+    /// nothing off.
+    ///
+    /// What is put off comes back, so this helps against a load that ends. A lasting one fills the broker, whose bound
+    /// then refuses publishers. Choose it above the difference of the clocks of publishers and fetchers. It has no effect
+    /// on a first delivery whose publisher gives no time.
     pub wait_max: Option<Duration>,
 }
 
@@ -115,17 +120,23 @@ impl FetcherOptions {
         self.prefetch.iter().map(|it| usize::from(it.get())).sum()
     }
 
-    /// Whether a delivery has waited longer than it may.
+    /// Whether so many notifications in flight are at least half of a priority's prefetch.
+    pub(super) fn is_busy(&self, priority: usize, in_flight: usize) -> bool {
+        let prefetch = usize::from(self.prefetch[priority].get());
+        // One whose settling has just made room for this delivery may still count.
+        in_flight >= prefetch.div_ceil(2).max(2)
+    }
+
+    /// Whether a delivery has waited longer than [`FetcherOptions::wait_max`].
     pub(super) fn is_late(&self, delivery: &Delivery) -> bool {
         self.wait_max.is_some_and(|most| {
-            let waited = delivery.ready_since().and_then(message::since);
+            let waited = delivery.ready_at().and_then(message::since);
             waited.is_some_and(|waited| waited > most)
         })
     }
 
     pub(super) fn validate(&self) -> Result<(), OptionsError> {
         let milliseconds = |time: Duration| usize::try_from(time.as_millis()).unwrap_or(usize::MAX);
-        let wait_max = self.wait_max.unwrap_or(self.deadline);
         for (name, value, max) in [
             ("mains", self.mains, GROUP_MEMBERS_MAX),
             ("mailbox", self.mailbox, MAILBOX_MAX),
@@ -137,7 +148,11 @@ impl FetcherOptions {
                 milliseconds(self.deadline),
                 DEADLINE_MS_MAX,
             ),
-            ("wait_max in ms", milliseconds(wait_max), DEADLINE_MS_MAX),
+            (
+                "wait_max in ms",
+                self.wait_max.map_or(1, milliseconds),
+                DEADLINE_MS_MAX,
+            ),
         ] {
             if !(1..=max).contains(&value) {
                 return Err(OptionsError::Range { name, max });

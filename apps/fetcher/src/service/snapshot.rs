@@ -12,7 +12,7 @@ use super::job::Passing;
 use crate::names::{self, Figures};
 
 metrics! {
-    /// Notifications to be delivered again, by the component that failed.
+    /// Notifications to be delivered again, by the component that failed, or for their wait.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
     pub struct RetrySnapshot by "failed";
     #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ metrics! {
     #[derive(Debug, Default)]
     counted by pub(super) struct FetcherCounters {
         counter received: Counter = "fetcher_received_total",
-            "Notifications started, each attempt counted.";
+            "Notifications started, each attempt counted; not those put off for their wait.";
         counter completed: Counter = "fetcher_completed_total",
             "Notifications whose replies were confirmed.";
         counter retried: RetryCounters => RetrySnapshot = "fetcher_retried_total",

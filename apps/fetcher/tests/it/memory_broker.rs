@@ -1,6 +1,6 @@
 //! The promises of the broker in memory beyond the contract.
 
-use std::num::NonZeroU16;
+use std::{num::NonZeroU16, time::Duration};
 
 use bytes::Bytes;
 use freeboard_fetcher::broker::{Broker, Inbox, MemoryBroker, PublishError, Queue};
@@ -77,4 +77,36 @@ fn two_consumers_on_two_threads_share_the_work() {
         (MESSAGES, 0)
     );
     assert_eq!(ledger.returned + ledger.retried, 0);
+}
+
+#[test]
+fn every_deferred_message_is_delivered_again_whatever_the_order_of_delays() {
+    const MESSAGES: u64 = 300;
+    let broker = MemoryBroker::default();
+    let consumer = |prefetch: u16| {
+        let inbox: Inbox = Box::new(|delivery| {
+            let number: u64 = String::from_utf8_lossy(delivery.body())
+                .parse()
+                .expect("a number");
+            match delivery.deferrals() {
+                // Later messages are due earlier; some at the same time.
+                0 => delivery.defer(Duration::from_millis((MESSAGES - number) / 20)),
+                1 => delivery.retry(Duration::from_millis(number % 3)),
+                _ => unreachable!("it is deferred once"),
+            }
+            Ok(())
+        });
+        let prefetch = NonZeroU16::new(prefetch).expect("not zero");
+        broker.consume(Queue::Priority0, prefetch, inbox)
+    };
+    let consumers = [1, 2, 7].map(|prefetch| consumer(prefetch).expect("a thread"));
+    consumers[2].pause();
+    for number in 0..MESSAGES {
+        publish(&broker, Queue::Priority0, number.to_string());
+    }
+    // Each is deferred once, then retried again and again.
+    while broker.ledger(Queue::Priority0).retried < 5 * MESSAGES {
+        std::thread::yield_now();
+    }
+    assert!(broker.ledger(Queue::Priority0).is_balanced());
 }

@@ -39,7 +39,7 @@ fn a_reply_comes_back_as_it_went() {
         app_key: "a".to_owned(),
         device: Some("d".to_owned()),
         payload: String::new(),
-        put_off: 0,
+        redeliveries: 0,
     };
     assert_eq!(Reply::parse(&reply.to_body()).expect("its own body"), reply);
 }

@@ -84,7 +84,7 @@ fn a_reply_has_the_keys_and_the_device_of_its_user() {
         app_key: format!("value-of-app:{}", of.app),
         device: device.map(str::to_owned),
         payload: of.payload.clone(),
-        put_off: 0,
+        redeliveries: 0,
     };
     let wanted = [wanted(&asked[0], Some("device-7")), wanted(&asked[1], None)];
     assert_eq!(replies, wanted);
@@ -162,30 +162,56 @@ fn repeated_failures_are_given_up_with_the_reason() {
 }
 
 #[test]
-fn what_waited_too_long_is_put_off_and_replied_to_later() {
+fn a_busy_fetcher_puts_off_what_waited_too_long() {
     const LATE: u64 = 200;
     let ground = Ground::new();
-    for id in 0..LATE {
-        ground.publish(Queue::Priority1, notification(id, "user-1").to_body());
-    }
+    ground.directory.hold();
     let wait_max = Duration::from_millis(100);
-    let published = Instant::now();
-    eventually(|| published.elapsed() > wait_max);
+    publish_late(&ground, LATE, "slow", wait_max);
     let replies = ground.take(Queue::Replies, reply);
     let service = ground.fetcher(FetcherOptions {
         wait_max: Some(wait_max),
+        prefetch: [prefetch(4); 2],
         ..options()
     });
+    // Two are half of the prefetch. All others are put off.
+    eventually(|| service.fetcher.snapshot().retried.wait >= LATE - 2);
+    ground.directory.release();
     let replies = replies.wait_for(LATE as usize);
-    assert!(replies.iter().all(|reply| reply.put_off > 0));
     ground.assert_balanced();
     eventually(|| service.fetcher.snapshot().completed == LATE);
     let snapshot = service.fetcher.snapshot();
-    assert!(snapshot.retried.wait >= LATE, "{snapshot:?}");
     assert_eq!(snapshot.retried.total(), snapshot.retried.wait);
     assert_eq!(snapshot.received, LATE);
-    let put_off: u64 = replies.iter().map(|reply| u64::from(reply.put_off)).sum();
-    assert_eq!(snapshot.retried.wait, put_off);
+    let redeliveries = replies.iter().map(|reply| u64::from(reply.redeliveries));
+    assert_eq!(redeliveries.sum::<u64>(), snapshot.retried.wait);
+}
+
+#[test]
+fn an_idle_fetcher_puts_nothing_off() {
+    const LATE: u64 = 16;
+    let ground = Ground::new();
+    let wait_max = Duration::from_millis(1);
+    publish_late(&ground, LATE, "user", wait_max);
+    let replies = ground.take(Queue::Replies, reply);
+    let service = ground.fetcher(FetcherOptions {
+        wait_max: Some(wait_max),
+        prefetch: [prefetch(64); 2],
+        ..options()
+    });
+    let replies = replies.wait_for(LATE as usize);
+    assert!(replies.iter().all(|reply| reply.redeliveries == 0));
+    assert_eq!(service.fetcher.snapshot().retried.wait, 0);
+}
+
+/// Publishes notifications and waits until they have waited longer than `wait_max`.
+fn publish_late(ground: &Ground, count: u64, name: &str, wait_max: Duration) {
+    for id in 0..count {
+        let notification = notification(id, &format!("{name}-{id}"));
+        ground.publish(Queue::Priority1, notification.to_body());
+    }
+    let published = Instant::now();
+    eventually(|| published.elapsed() > wait_max);
 }
 
 /// A slow store that fails every other fetch.
@@ -439,7 +465,7 @@ fn the_wait_is_counted_from_the_due_time() {
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     type Wrong = (&'static str, fn(&mut FetcherOptions));
-    let wrong: [Wrong; 5] = [
+    let wrong: [Wrong; 6] = [
         ("mains", |it| it.mains = 0),
         ("mailbox", |it| it.mailbox = 0),
         ("query_users", |it| it.query_users = 1_025),

@@ -9,7 +9,7 @@ use super::{
     plan::{Mode, Plan},
     step::{CURED, FAILING, Rate, Step},
 };
-use crate::outputs::OutputArgs;
+use crate::{outputs::OutputArgs, usage::Usage};
 
 /// The original's users.
 const USERS: f64 = 2_000_000.0;
@@ -68,6 +68,15 @@ fn bound(text: &str) -> Result<Bound, String> {
     }
 }
 
+/// Milliseconds, or none.
+fn limit(text: &str) -> Result<Option<u32>, String> {
+    match text.parse() {
+        _ if text == "none" => Ok(None),
+        Ok(limit @ 1..=3_600_000) => Ok(Some(limit)),
+        _ => Err("a limit is 1 to 3600000 milliseconds, or none".to_owned()),
+    }
+}
+
 /// A number a second, or a multiple of what Freeboard mode can do.
 fn offered(text: &str) -> Result<Rate, String> {
     match text.strip_suffix('x') {
@@ -102,8 +111,8 @@ pub(crate) struct FetchArgs {
 
     /// In Freeboard mode: put off a notification that waited longer at the broker, in milliseconds; several to compare, as
     /// none,30 [default: none]
-    #[arg(long, value_name = "N|none,..", value_delimiter = ',', value_parser = bound)]
-    wait_max: Vec<Bound>,
+    #[arg(long, value_name = "N|none,..", value_delimiter = ',', value_parser = limit)]
+    wait_max: Vec<Option<u32>>,
 
     /// Main actors [default: the step's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -197,17 +206,17 @@ impl FetchArgs {
             some => some,
         };
         let limits = match (plan.mode, self.wait_max.as_slice()) {
-            (Mode::Original, _) | (Mode::Ours, []) => &[Bound(None)],
+            (Mode::Original, _) | (Mode::Ours, []) => &[None],
             (Mode::Ours, some) => some,
         };
         let is_compared = threads.len() * routes.len() > 1;
-        let variant = |redis_threads, route, limit: Bound| {
+        let variant = |redis_threads, route, limit: Option<u32>| {
             let mut variant = String::new();
             if is_compared {
                 variant += &format!(", {}/{redis_threads} {route}", plan.mains);
             }
             if limits.len() > 1 {
-                variant += &match limit.0 {
+                variant += &match limit {
                     Some(ms) => format!(", put off after {ms} ms"),
                     None => ", no limit".to_owned(),
                 };
@@ -215,7 +224,7 @@ impl FetchArgs {
             Plan {
                 redis_threads,
                 route,
-                wait_max: limit.0.map(|ms| Duration::from_millis(ms as u64)),
+                wait_max: limit.map(|ms| Duration::from_millis(ms.into())),
                 variant,
                 ..plan.clone()
             }
@@ -239,9 +248,18 @@ impl FetchArgs {
         })
     }
 
-    /// The run whose capacity is what ours can do.
-    pub(super) fn plan_of_our_capacity(&self) -> Plan {
-        self.plan(Step::End, Mode::Ours)
+    /// Refuses knobs that do nothing, or that do not fit together.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        let is_only_end = self.step.iter().all(|it| *it == Steps::One(Step::End));
+        if matches!(self.qps, Some(Rate::TimesOurs(_))) && !is_only_end {
+            return Err(Usage::new(
+                "--qps: a multiple of the capacity needs --step end",
+            ));
+        }
+        if !self.wait_max.is_empty() && self.mode == ModeChoice::Original {
+            return Err(Usage::new("--wait-max: original mode puts nothing off"));
+        }
+        Ok(())
     }
 
     fn plan(&self, step: Step, mode: Mode) -> Plan {

@@ -27,8 +27,7 @@ pub(super) fn counters(counters: &BTreeMap<String, f64>) -> Vec<String> {
 pub(super) fn sentence(plan: &Plan, outcome: &Outcome) -> String {
     let what = match plan.step {
         _ if plan.is_overload() => format!(
-            "{} of {} replies/s; put off {} times; {} ms to replies of those that never were, at the 99th \
-             percentile",
+            "{} of {} replies/s; put off {} times; {} ms from due to reply at the 99th percentile of those delivered once",
             rate(outcome.rate()),
             rate(plan.rate),
             count(outcome.put_off),

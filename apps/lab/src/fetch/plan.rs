@@ -69,6 +69,16 @@ impl Plan {
         (self.rate * self.time.as_secs_f64()).ceil().max(1.0) as u64
     }
 
+    /// The same in Freeboard mode, without a limit: what ours can do is measured with it.
+    pub(super) fn of_our_capacity(&self) -> Self {
+        Self {
+            mode: Mode::Ours,
+            wait: None,
+            wait_max: None,
+            ..self.clone()
+        }
+    }
+
     /// Whether more is offered than ours can do.
     pub(super) fn is_overload(&self) -> bool {
         matches!(self.offered, Rate::TimesOurs(times) if times > 1.0)

@@ -264,7 +264,7 @@ impl Settle for MemoryConsumer {
             }
             Settlement::Retry(delay) => {
                 let delay = delay.min(DELAY_MAX);
-                messages.put_off(message.put_off(delay), due(delay)) || was_full
+                messages.put_off(message.retried(delay), due(delay)) || was_full
             }
             Settlement::Defer(delay) => {
                 let delay = delay.min(DELAY_MAX);

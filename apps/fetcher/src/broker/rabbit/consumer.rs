@@ -381,7 +381,7 @@ impl<'a> UnsettledDeliveries<'a> {
         let (exchange, routing_key, message) = match &settlement {
             Settlement::Retry(delay) => {
                 let delay = topology.delay(*delay);
-                (topology.waiting(delay), own, message.put_off(delay))
+                (topology.waiting(delay), own, message.retried(delay))
             }
             Settlement::Defer(delay) => {
                 let delay = topology.delay(*delay);

@@ -30,7 +30,8 @@ impl LookUps {
             app_key: app_key.to_string(),
             device,
             payload: notification.payload,
-            put_off: 0,
+            // Not counted here.
+            redeliveries: 0,
         })
     }
 }
