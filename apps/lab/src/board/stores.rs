@@ -18,11 +18,9 @@ use freeboard::{
     flow::random,
     net::poller::Poller,
     redis::Redis,
-    redis_embedded::EmbeddedOptions,
+    redis_embedded::{EmbeddedOptions, RedisEmbedded},
     stream::{Retention, StreamOptions, StreamWriter},
 };
-use freeboard_fetcher::embedded::EmbeddedRedis;
-
 use super::show;
 
 /// Between two turns of a thread.
@@ -47,6 +45,8 @@ const FETCH: Duration = Duration::from_millis(15);
 
 /// Until Redis is up.
 const UP: Duration = Duration::from_secs(5);
+/// Until its connections are closed.
+const END: Duration = Duration::from_secs(1);
 
 /// Ends its threads when it is dropped.
 pub(super) struct Stores {
@@ -54,7 +54,7 @@ pub(super) struct Stores {
     threads: Vec<JoinHandle<()>>,
     shown: Vec<Option<Shown>>,
     journal: StreamWriter,
-    _server: EmbeddedRedis,
+    server: RedisEmbedded,
     _directory: tempfile::TempDir,
 }
 
@@ -70,8 +70,9 @@ impl Stores {
             .retention(retention)
             .open(directory.path().join("journal"))
             .context("cannot open a stream")?;
-        let server = EmbeddedRedis::start(EmbeddedOptions::default())?;
-        let redis = Redis::connect(system, poller, server.options())?;
+        // On the same system: another one would have a monitor of its own, which takes as much time as all of Redis.
+        let server = RedisEmbedded::start(system, poller, EmbeddedOptions::default())?;
+        let redis = Redis::connect(system, poller, server.client_options())?;
         redis.wait_up(UP)?;
         let options = CacheOptions {
             fresh_time: Duration::from_secs(3),
@@ -104,7 +105,7 @@ impl Stores {
             threads,
             shown,
             journal: stream,
-            _server: server,
+            server,
             _directory: directory,
         })
     }
@@ -119,6 +120,7 @@ impl Drop for Stores {
             let _ = thread.join();
         }
         self.shown.clear();
+        self.server.stop(END);
         // Nobody reads it again: it goes with its folder.
         let _ = self.journal.clone().close();
     }
