@@ -80,7 +80,8 @@ impl Scene for RingArgs {
             1,024, one producer, 10 M messages, it took 468,863 messages a second blocking and 1,252,227 sleeping. A \
             second priority halved the first. Its fetcher then waited by spinning, with more such threads than \
             cores: idle, it used 60 % of a processor, and under load its threads kept each other from running.",
-        legend: "of several rounds the one with the median ratio of the last rate to the first is shown; LMAX: the last of four rounds; the others let its compiler come to rest.",
+        legend: "with several priorities: the round with the median ratio of the last rate to the first; LMAX: the last of \
+            four rounds; the others let its compiler come to rest.",
     };
     const REPORT: Calls = Calls {
         about: "four ways of waiting for a bounded ring",
@@ -206,9 +207,9 @@ impl Scene for RingArgs {
     }
 }
 
-/// Performs the plans by turns in each round, and chooses a round. Its runs followed each other, so they met the machine at
-/// the same speed. It has the median rate or, of several plans, the median ratio of the last rate to the first. A round with a
-/// failure ends all, and is the one.
+/// Performs all plans in each round, and returns one round. The runs of a round follow each other, so they meet the machine
+/// at the same speed. One plan: the round with the median rate. Several: the round with the median ratio of the last rate to
+/// the first. A failed run ends its round, which is returned.
 fn median_round(
     plans: &[Plan],
     rounds: u32,

@@ -95,9 +95,10 @@ impl Account {
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// Records a reply to a notification with so many redeliveries; unknown ids are ignored.
+    /// Records the reply to a notification, and its [`redeliveries`](crate::message::Reply::redeliveries). Unknown ids are
+    /// ignored.
     pub fn saw_reply(&self, id: u64, redeliveries: u32) {
-        if !self.is_first(id, Fate::Replied) {
+        if !self.record(id, Fate::Replied) {
             return;
         }
         let latency = self.due(id).elapsed().as_nanos();
@@ -110,16 +111,16 @@ impl Account {
 
     /// Records a dead letter; unknown ids are ignored.
     pub fn saw_dead_letter(&self, id: u64) {
-        self.is_first(id, Fate::Dead);
+        self.record(id, Fate::Dead);
     }
 
     /// Records a notification that was left in its queue; unknown ids are ignored.
     pub fn saw_left(&self, id: u64) {
-        self.is_first(id, Fate::Left);
+        self.record(id, Fate::Left);
     }
 
-    /// Records where a notification was found. Whether it was found there for the first time.
-    fn is_first(&self, id: u64, fate: Fate) -> bool {
+    /// Records where a notification was found. Returns whether it was not seen there before.
+    fn record(&self, id: u64, fate: Fate) -> bool {
         let Some(fates) = usize::try_from(id).ok().and_then(|it| self.fates.get(it)) else {
             return false;
         };

@@ -371,7 +371,7 @@ impl Handler<Answer> for Main {
     }
 }
 
-/// The delay after so many earlier ones.
+/// The delay before the next delivery of a notification that had `times` delays.
 pub(super) fn delay_after(backoff: &Backoff, times: u32) -> Duration {
     // By the time: equal in each run of a simulation's seed.
     let jitter_ppm = random::below(random::number(now_ns(), 0), 1_000_001) as u32;

@@ -120,7 +120,7 @@ impl FetcherOptions {
         self.prefetch.iter().map(|it| usize::from(it.get())).sum()
     }
 
-    /// Whether so many notifications in flight are at least half of a priority's prefetch.
+    /// Whether `in_flight` is at least half of a priority's prefetch.
     pub(super) fn is_busy(&self, priority: usize, in_flight: usize) -> bool {
         let prefetch = usize::from(self.prefetch[priority].get());
         // One whose settling has just made room for this delivery may still count.

@@ -92,7 +92,7 @@ pub(super) struct Swept {
     pub(super) repeated: u64,
     /// From when it was due to the reply.
     pub(super) latency: HistogramSummary,
-    /// The same of notifications that were never put off.
+    /// The same of notifications that were delivered once.
     pub(super) latency_at_once: HistogramSummary,
 }
 

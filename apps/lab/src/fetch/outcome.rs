@@ -33,7 +33,7 @@ pub(super) struct Outcome {
     pub(super) completed_in_time: u64,
     /// From when it was due to the reply.
     pub(super) latency: HistogramSummary,
-    /// The same of notifications that were never put off.
+    /// The same of notifications that were delivered once.
     pub(super) latency_at_once: HistogramSummary,
     /// How often notifications of ours were put off because they had waited too long.
     pub(super) put_off: u64,

@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(super) misses: u64,
     /// From when it was due to the reply.
     pub(super) latency_ms: Percentiles,
-    /// The same of notifications that were never put off.
+    /// The same of notifications that were delivered once.
     pub(super) latency_at_once_ms: Percentiles,
     pub(super) wait_max_ms: Option<u64>,
     /// How often notifications were put off because they had waited longer.

@@ -25,7 +25,7 @@ pub(super) enum Rate {
     /// More than the original can do with too many threads on this machine, and less than with few: the geometric
     /// mean of both capacities.
     BetweenCapacities,
-    /// So many times what ours can do on this machine.
+    /// A multiple of what ours can do on this machine.
     TimesOurs(f64),
 }
 

@@ -671,8 +671,8 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
     }
 
-    /// The entry names this node's lease: looks whether the lease's key is still there. It is gone if the server has lost its data.
-    /// Then the entry is in a new bucket, and says nothing of the keepers in the old one.
+    /// Reads the key of the lease that the entry names, which is this node's. The key is gone if the server has lost its data. Then
+    /// the entry is in a new bucket, and says nothing of the keepers in the old one.
     fn check(&mut self, index: u32, revision: u64, own: LeaseId, cx: &mut Context<Self>) {
         let partition = &mut self.partitions[index as usize];
         partition.entry = Some((revision, own.clone()));
