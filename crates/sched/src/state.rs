@@ -155,7 +155,7 @@ impl RunState {
         // Ordering: SeqCst, the sender's load of the proof above.
         let state = self.0.load(Ordering::SeqCst);
         match state & PHASE_MASK {
-            IDLE => self.move_to_queued(|phase| phase == IDLE),
+            IDLE => self.move_to_queued(),
             RUNNING if state & Signals::MESSAGE.0 == 0 => self.notify_running(),
             _ => Wake::Nothing,
         }
@@ -166,7 +166,7 @@ impl RunState {
         // Ordering: SeqCst, in one order with the worker's `take_signals`.
         let state = self.0.fetch_or(Signals::MESSAGE.0, Ordering::SeqCst);
         match state & PHASE_MASK {
-            IDLE => self.move_to_queued(|phase| phase == IDLE),
+            IDLE => self.move_to_queued(),
             _ => Wake::Nothing,
         }
     }
@@ -174,18 +174,31 @@ impl RunState {
     /// Sets signals, and schedules the task if it is idle or suspended.
     #[inline]
     pub fn signal(&self, signals: Signals) -> Wake {
-        // Ordering: SeqCst/AcqRel: the thread that takes the signal sees what the signaller wrote before.
-        let state = self.0.fetch_or(signals.0, Ordering::SeqCst);
-        match state & PHASE_MASK {
-            IDLE | SUSPENDED => self.move_to_queued(|phase| phase == IDLE || phase == SUSPENDED),
-            _ => Wake::Nothing,
+        // Ordering: Relaxed: the exchange decides.
+        let mut state = self.0.load(Ordering::Relaxed);
+        loop {
+            let (phase, wake) = match state & PHASE_MASK {
+                IDLE | SUSPENDED => (QUEUED, Wake::Enqueue),
+                phase => (phase, Wake::Nothing),
+            };
+            // Ordering: SeqCst/AcqRel: the thread that takes the signal sees what the signaller wrote before, and the
+            // next worker through us what the last one wrote.
+            match self.0.compare_exchange_weak(
+                state,
+                state & !PHASE_MASK | phase | signals.0,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return wake,
+                Err(seen) => state = seen,
+            }
         }
     }
 
     #[inline]
-    fn move_to_queued(&self, may_move: impl Fn(u32) -> bool) -> Wake {
+    fn move_to_queued(&self) -> Wake {
         let mut state = self.0.load(Ordering::Relaxed);
-        while may_move(state & PHASE_MASK) {
+        while state & PHASE_MASK == IDLE {
             // Ordering: AcqRel: through us the next worker sees what the last one wrote.
             match self.0.compare_exchange_weak(
                 state,
