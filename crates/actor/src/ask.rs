@@ -199,12 +199,10 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
     }
 
     fn begin(self, deadline_ns: u64, is_blocking: bool) -> AskFuture<A, M, R> {
-        let (sender, receiver) = oneshot::channel();
-        let slot = ReplySlot::new(sender, deadline_ns);
         AskFuture {
-            stage: Stage::Unsent(self.msg, slot, self.route, self.lane),
+            stage: Stage::Unsent(self.msg, self.route, self.lane),
             to: self.to,
-            receiver,
+            receiver: oneshot::Receiver::ended(),
             deadline_ns,
             alarm: None,
             is_blocking,
@@ -222,11 +220,13 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
     ) -> AskFuture<A, M, R> {
         let deadline_ns = self.deadline_ns();
         let mut asking = self.begin(deadline_ns, false);
-        let Stage::Unsent(msg, slot, route, lane) =
-            std::mem::replace(&mut asking.stage, Stage::Settled)
+        let Stage::Unsent(msg, route, lane) = std::mem::replace(&mut asking.stage, Stage::Settled)
         else {
             unreachable!("an ask begins unsent");
         };
+        let (sender, receiver) = oneshot::channel();
+        asking.receiver = receiver;
+        let slot = ReplySlot::new(sender, deadline_ns);
         let (to, envelope) = (asking.to.clone(), (route.envelope)(msg, slot));
         asking.stage =
             Stage::Waiting(PendingSend::new(to, lane, envelope, false).with_grant(grant));
@@ -246,7 +246,7 @@ impl<A: Actor, M: Message, R: Send + 'static> IntoFuture for Ask<A, M, R> {
 
 /// The progress of an ask.
 enum Stage<A: Actor, M: 'static, R: 'static> {
-    Unsent(M, ReplySlot<R>, &'static AskRoute<A, M, R>, usize),
+    Unsent(M, &'static AskRoute<A, M, R>, usize),
     /// It waits for capacity.
     Waiting(PendingSend<A>),
     /// The mailbox has accepted or refused it.
@@ -258,6 +258,7 @@ enum Stage<A: Actor, M: 'static, R: 'static> {
 pub struct AskFuture<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
     stage: Stage<A, M, R>,
+    /// Ended until the message is sent.
     receiver: oneshot::Receiver<R>,
     deadline_ns: u64,
     /// Set when the ask first has to wait.
@@ -312,9 +313,16 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
 
     #[inline]
     fn poll_delivery(&mut self, context: &mut Context<'_>) -> Poll<Result<(), AskError<M>>> {
+        // Most polls: nothing is moved.
+        if self.is_settled() {
+            return Poll::Ready(Ok(()));
+        }
         match std::mem::replace(&mut self.stage, Stage::Settled) {
-            Stage::Settled => return Poll::Ready(Ok(())),
-            Stage::Unsent(msg, slot, route, lane) => {
+            Stage::Settled => {}
+            Stage::Unsent(msg, route, lane) => {
+                let (sender, receiver) = oneshot::channel_polled_by(context.waker());
+                self.receiver = receiver;
+                let slot = ReplySlot::new(sender, self.deadline_ns);
                 let Err((msg, slot)) = (route.push)(&self.to, lane, msg, slot) else {
                     return Poll::Ready(Ok(()));
                 };

@@ -404,7 +404,12 @@ impl<A: Actor> Body<A> {
     }
 
     /// Sends the outbox as far as the lanes have capacity. A panic of an iterator fails the actor.
+    #[inline]
     fn settle(&mut self, cell: &Cell<A>) -> Settled {
+        // SAFETY: this thread runs the actor.
+        if unsafe { (*cell.core().outbox()).is_none() } {
+            return Settled::Empty;
+        }
         // SAFETY: this thread runs the actor.
         unsafe { outbox::settle(cell.core()) }.unwrap_or_else(|panic| {
             self.drop_suspended();

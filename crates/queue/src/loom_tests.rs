@@ -57,23 +57,29 @@ fn receive<T>(receiver: &mut Receiver<T>, wakes: &Wakes, waker: &Waker) -> Resul
     }
 }
 
-/// Runs `sender` on another thread with a channel, `receiver` on this one. Loom reports values that leak;
-/// the counts report wakers that do.
+/// Runs `sender` on another thread with a channel, `receiver` on this one; once more with a channel that was already
+/// polled with the first waker. Loom reports values that leak; the counts report wakers that do.
 fn check(
     sender: impl Fn(oneshot::Sender<Arc<()>>) + Send + Sync + Copy + 'static,
-    receiver: impl Fn(Receiver<Arc<()>>, &[(StdArc<Wakes>, Waker); 2]) + Send + Sync + 'static,
+    receiver: impl Fn(Receiver<Arc<()>>, &[(StdArc<Wakes>, Waker); 2]) + Send + Sync + Copy + 'static,
 ) {
-    loom::model(move || {
-        let (tx, rx) = oneshot::channel();
-        let wakers = [wakes(), wakes()];
-        let sending = thread::spawn(move || sender(tx));
-        receiver(rx, &wakers);
-        sending.join().unwrap();
-        for (wakes, waker) in wakers {
-            drop(waker);
-            assert_eq!(StdArc::strong_count(&wakes), 1, "a waker was leaked");
-        }
-    });
+    for is_polled in [false, true] {
+        loom::model(move || {
+            let wakers = [wakes(), wakes()];
+            let (tx, rx) = if is_polled {
+                oneshot::channel_polled_by(&wakers[0].1)
+            } else {
+                oneshot::channel()
+            };
+            let sending = thread::spawn(move || sender(tx));
+            receiver(rx, &wakers);
+            sending.join().unwrap();
+            for (wakes, waker) in wakers {
+                drop(waker);
+                assert_eq!(StdArc::strong_count(&wakes), 1, "a waker was leaked");
+            }
+        });
+    }
 }
 
 fn send(sender: oneshot::Sender<Arc<()>>) {
@@ -138,6 +144,16 @@ fn the_sender_sees_that_nobody_waits() {
         let sent = tx.send(Arc::new(()));
         assert!(!was_closed || sent.is_err(), "closed, and yet sent");
         dropping.join().unwrap();
+    });
+}
+
+/// The sender may have read the first waker's words when the receiver replaces them, and may complete after that.
+#[test]
+fn a_waker_that_is_replaced_twice() {
+    check(send, |mut rx, [(wakes, first), (_, second)]| {
+        if poll(&mut rx, first).is_pending() && poll(&mut rx, second).is_pending() {
+            assert!(receive(&mut rx, wakes, first).is_ok());
+        }
     });
 }
 

@@ -6,6 +6,7 @@
 //!                VALUE   set with DONE: the value is present
 //!                SENDER_GONE, RECEIVER_GONE   that side no longer touches the memory
 //!                DEFERRED   the sender was moved elsewhere
+//!                REPLACED   the receiver has replaced a stored waker
 //! ```
 //!
 //! DEFERRED and the receiver's note do not take part in the protocol: they are for those who follow the wait-for graph
@@ -19,11 +20,16 @@
 //! 1. **Value.** Before DONE it belongs to the sender. With VALUE set it belongs to the receiver, unless RECEIVER_GONE
 //!    came first: then the sender takes it back.
 //! 2. **Waker.** While WAKER is clear, it belongs to the receiver. While WAKER is set and DONE is not, nobody writes it.
-//!    When DONE is set over WAKER, it belongs to the sender. To replace the waker, the receiver clears WAKER first; if
-//!    it finds DONE in that exchange, it leaves the waker alone.
+//!    When DONE is set over WAKER, it belongs to the sender. To replace the waker, the receiver sets REPLACED and then
+//!    clears WAKER; if it finds DONE in that exchange, it leaves the waker alone.
 //! 3. **Memory.** The side that finds the other side's GONE bit frees it. Setting its own GONE bit is a side's last
 //!    access. The receiver sets RECEIVER_GONE only by an exchange that sees no DONE, or after it has taken the value. So
 //!    a sender that finds RECEIVER_GONE beside its own DONE is alone.
+//!
+//! **The sender ends in one exchange**, the usual case. It loads the state and the waker's words, and sets DONE and
+//! SENDER_GONE together if the state is still the same. The words are atomic, because the sender reads them before it
+//! knows whether they are its own. After an exchange that sees WAKER without REPLACED they are: the words were written
+//! once, before WAKER was set, and WAKER is set again only after REPLACED.
 //!
 //! **No wake-up is lost.** The receiver sets WAKER and the sender sets DONE by read-modify-writes of one word. The second
 //! one sees the first: the sender wakes, or the receiver takes the value.
@@ -37,8 +43,8 @@
 use std::{
     fmt,
     mem::{ManuallyDrop, MaybeUninit},
-    ptr::NonNull,
-    task::{Context, Poll, Waker},
+    ptr::{self, NonNull},
+    task::{Context, Poll, RawWakerVTable, Waker},
 };
 
 use crate::{
@@ -52,8 +58,9 @@ const VALUE: u32 = 1 << 2;
 const SENDER_GONE: u32 = 1 << 3;
 const RECEIVER_GONE: u32 = 1 << 4;
 const DEFERRED: u32 = 1 << 5;
+const REPLACED: u32 = 1 << 6;
 /// The lowest bit of the reason of a sender that is closed; set together with DONE.
-const REASON_SHIFT: u32 = 6;
+const REASON_SHIFT: u32 = 7;
 
 /// The highest reason of [`Sender::close`].
 pub const REASON_MAX: u8 = 3;
@@ -79,25 +86,75 @@ impl SlotHead {
     }
 }
 
+/// A place for a waker, as its two words (rule 2). Null while there is none.
+struct WakerCell {
+    data: AtomicPtr<()>,
+    vtable: AtomicPtr<RawWakerVTable>,
+}
+
+impl WakerCell {
+    fn new(waker: Option<Waker>) -> Self {
+        let (data, vtable) = waker.map_or((ptr::null_mut(), ptr::null_mut()), into_words);
+        Self {
+            data: AtomicPtr::new(data),
+            vtable: AtomicPtr::new(vtable),
+        }
+    }
+
+    /// Stores a waker over one that was taken, or over none.
+    fn set(&self, waker: Waker) {
+        let (data, vtable) = into_words(waker);
+        // Ordering: Relaxed: the exchange that sets WAKER releases them.
+        self.data.store(data, Ordering::Relaxed);
+        self.vtable.store(vtable, Ordering::Relaxed);
+    }
+
+    fn words(&self) -> WakerWords {
+        // Ordering: Relaxed: the reader has acquired WAKER, or is the one who wrote them.
+        let data = self.data.load(Ordering::Relaxed);
+        (data, self.vtable.load(Ordering::Relaxed))
+    }
+}
+
+type WakerWords = (*mut (), *mut RawWakerVTable);
+
+fn into_words(waker: Waker) -> WakerWords {
+    let waker = ManuallyDrop::new(waker);
+    (
+        waker.data().cast_mut(),
+        ptr::from_ref(waker.vtable()).cast_mut(),
+    )
+}
+
+/// # Safety
+/// The words are those of a waker, which belongs to the caller (rule 2), who does not make it again.
+#[inline]
+unsafe fn from_words((data, vtable): WakerWords) -> Waker {
+    // SAFETY: the caller's promise; `into_words` had them from a waker, whose vtable is static.
+    unsafe { Waker::new(data, &*vtable) }
+}
+
 #[repr(C)]
 struct Slot<T> {
     head: SlotHead,
-    waker: UnsafeCell<MaybeUninit<Waker>>,
+    waker: WakerCell,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 impl<T> Slot<T> {
+    /// A slot of which both sides exist, with the receiver's waker, if any.
     #[inline]
-    fn allocate() -> NonNull<Self> {
+    fn allocate(waker: Option<Waker>) -> NonNull<Self> {
+        let state = if waker.is_some() { WAKER } else { 0 };
         let slot = memory::allocate::<Self>();
         // SAFETY: the memory is large enough, aligned and nobody else's.
         unsafe {
             slot.write(Self {
                 head: SlotHead {
-                    state: AtomicU32::new(0),
-                    note: AtomicPtr::new(std::ptr::null_mut()),
+                    state: AtomicU32::new(state),
+                    note: AtomicPtr::new(ptr::null_mut()),
                 },
-                waker: UnsafeCell::new(MaybeUninit::uninit()),
+                waker: WakerCell::new(waker),
                 value: UnsafeCell::new(MaybeUninit::uninit()),
             });
         }
@@ -127,8 +184,7 @@ impl<T> Slot<T> {
     /// The waker is present and belongs to the caller (rule 2), who does not read it again.
     unsafe fn take_waker(&self) -> Waker {
         // SAFETY: the caller's promise.
-        self.waker
-            .with(|waker| unsafe { (*waker).assume_init_read() })
+        unsafe { from_words(self.waker.words()) }
     }
 }
 
@@ -150,7 +206,15 @@ unsafe impl<T: Send> Sync for Receiver<T> {}
 /// A channel for one value.
 #[inline]
 pub fn channel<T: Send>() -> (Sender<T>, Receiver<T>) {
-    let slot = Slot::allocate();
+    let slot = Slot::allocate(None);
+    (Sender(slot), Receiver(Some(slot)))
+}
+
+/// A channel for one value whose receiver was already polled with this waker. That saves an exchange of the word that
+/// both sides share.
+#[inline]
+pub fn channel_polled_by<T: Send>(waker: &Waker) -> (Sender<T>, Receiver<T>) {
+    let slot = Slot::allocate(Some(waker.clone()));
     (Sender(slot), Receiver(Some(slot)))
 }
 
@@ -213,29 +277,36 @@ impl<T> Sender<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         let state = &slot.head.state;
-        // Ordering: Release: the receiver that finds DONE sees the value. Relaxed on failure, and for the load, which
-        // saves a failing exchange: `complete_seen` acquires.
-        let is_unseen = state.load(Ordering::Relaxed) == 0
-            && state
-                .compare_exchange(
-                    0,
-                    DONE | SENDER_GONE | bits,
-                    Ordering::Release,
-                    Ordering::Relaxed,
-                )
-                .is_ok();
-        if is_unseen {
-            return None;
+        // Ordering: Acquire: with WAKER, its words are visible.
+        let seen = state.load(Ordering::Acquire);
+        if seen & (RECEIVER_GONE | REPLACED) == 0 {
+            let words = slot.waker.words();
+            // Ordering: Release: the receiver that finds DONE sees the value, and frees after our reads. Relaxed on
+            // failure: `complete_slowly` acquires.
+            let ended = state.compare_exchange(
+                seen,
+                seen | DONE | SENDER_GONE | bits,
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            if ended.is_ok() {
+                if seen & WAKER != 0 {
+                    // SAFETY: rule 2: DONE over WAKER, and the words were never replaced.
+                    unsafe { from_words(words) }.wake();
+                }
+                return None;
+            }
         }
         // SAFETY: the caller's promise.
-        unsafe { Self::complete_seen(pointer, bits) }
+        unsafe { Self::complete_slowly(pointer, bits) }
     }
 
-    /// The receiver has stored a waker, or is gone, or the sender was deferred.
+    /// The receiver is gone, has replaced its waker, or has just changed the state.
     ///
     /// # Safety
     /// As [`Sender::complete`].
-    unsafe fn complete_seen(pointer: NonNull<Slot<T>>, bits: u32) -> Option<T> {
+    #[cold]
+    unsafe fn complete_slowly(pointer: NonNull<Slot<T>>, bits: u32) -> Option<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
         // Ordering: AcqRel: releases the value, acquires the receiver's waker.
@@ -272,6 +343,11 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
+    /// One that has ended.
+    pub fn ended() -> Self {
+        Self(None)
+    }
+
     /// The slot's head, unless this side has ended.
     pub fn head(&self) -> Option<NonNull<SlotHead>> {
         self.0.map(NonNull::cast)
@@ -313,11 +389,9 @@ impl<T> Receiver<T> {
     /// Stores the waker. `false` if the sender is done.
     fn register(&self, slot: &Slot<T>, state: u32, waker: &Waker) -> bool {
         if state & WAKER != 0 {
-            // SAFETY: rule 2: nobody writes a stored waker; the comparison follows no pointer.
-            let is_same = slot
-                .waker
-                .with(|known| unsafe { (*known).assume_init_ref().will_wake(waker) });
-            if is_same {
+            // Rule 2: nobody writes a stored waker.
+            let (data, vtable) = slot.waker.words();
+            if ptr::eq(data, waker.data()) && ptr::eq(vtable, waker.vtable()) {
                 return true;
             }
         }
@@ -326,13 +400,15 @@ impl<T> Receiver<T> {
         // Dropped last, because its drop may panic.
         let mut _old = None;
         if state & WAKER != 0 {
+            // Ordering: Relaxed: a sender's exchange that sees no REPLACED comes before it in the word's order.
+            slot.head.state.fetch_or(REPLACED, Ordering::Relaxed);
             _old = self.unregister(slot);
             if _old.is_none() {
                 return false;
             }
         }
-        // SAFETY: rule 2: WAKER is clear.
-        slot.waker.with_mut(|cell| unsafe { (*cell).write(waker) });
+        // Rule 2: WAKER is clear.
+        slot.waker.set(waker);
         // Ordering: AcqRel: releases the waker; acquires the value if it was sent meanwhile.
         let before = slot.head.state.fetch_or(WAKER, Ordering::AcqRel);
         if before & DONE == 0 {
