@@ -19,106 +19,36 @@
 //!
 //! **An ask that may be sent again** has a number, and its reply is remembered for a while: see `memory`.
 
+mod credit;
+mod options;
+mod replies;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
     sync::Arc,
-    time::Duration,
 };
 
-use bytes::Bytes;
 use freeboard_actor::{
     Actor, ActorRef, AskError, Context, CreditWindow, Handler, Receives, Terminated,
 };
-use freeboard_flow::BOUND_MAX;
 use freeboard_meter::Counter;
-use freeboard_platform::{clock, planted};
+use freeboard_platform::clock;
 
 use crate::{
-    engine::{ConnectionEvent, EngineError, Subscription},
-    error::{Failure, NodeError},
+    engine::{ConnectionEvent, Subscription},
+    error::Failure,
     members::NodeChange,
-    memory::{Memory, Recalled, Request},
+    memory::Memory,
     message::{self, RemoteMessage},
-    node::{Arrived, CONTROL_BOUND, Change, NodeInner},
-    proxy::{CONTROL_LANE, FRAME_TIME, HEAD_BYTES},
-    wire::{self, Amount, Body, Frame, ItemHead, NodeId, Refusal, ReplyHead},
+    node::{Arrived, Change, NodeInner},
+    proxy::CONTROL_LANE,
+    wire::{self, Amount, Body, Frame, ItemHead, NodeId, Refusal},
 };
 
-/// Far from where sums of bytes overflow.
-const WINDOW_BYTES_MAX: u64 = 1 << 48;
-
-/// The time that unused credit stays with a session while others wait.
-const RECLAIM_TIME: Duration = Duration::from_millis(20);
-
-/// How a port takes messages.
-#[derive(Debug, Clone)]
-#[must_use]
-pub struct PublishOptions {
-    pub(crate) lane: usize,
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
-    pub(crate) sessions_max: usize,
-}
-
-impl Default for PublishOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl PublishOptions {
-    /// Lane 0, at most 1,024 messages and 8 MiB of all senders together, 1,024 senders.
-    pub fn new() -> Self {
-        Self {
-            lane: 0,
-            messages: 1_024,
-            bytes: 8 * 1_024 * 1_024,
-            sessions_max: 1_024,
-        }
-    }
-
-    /// The actor's lane.
-    pub fn lane(mut self, lane: usize) -> Self {
-        self.lane = lane;
-        self
-    }
-
-    /// The window: messages and bytes of all senders together that are granted, queued, or asks without a reply. At least 1,
-    /// and if it has more messages than the bound of the lane, it is reduced to that. More than 2^48 bytes count as 2^48. A
-    /// larger message than `bytes` is refused.
-    pub fn window(mut self, messages: u64, bytes: u64) -> Self {
-        (self.messages, self.bytes) = (messages.max(1), bytes.clamp(1, WINDOW_BYTES_MAX));
-        self
-    }
-
-    /// The window is at most the bound of the lane.
-    pub(crate) fn within<A: Actor>(mut self, actor: &ActorRef<A>) -> Result<Self, NodeError> {
-        let snapshot = actor.snapshot();
-        let Some(lane) = snapshot.lanes.get(self.lane) else {
-            let (lane, lanes) = (self.lane, snapshot.lanes.len());
-            return Err(NodeError::Option(format!(
-                "there is no lane {lane}: the actor has {lanes}"
-            )));
-        };
-        self.messages = self.messages.min(lane.bound);
-        Ok(self)
-    }
-
-    /// The bound of the port's own lane. Frames that senders repeat may fill half of it, see `Port::started`. The other half
-    /// has a slot for each message that is granted, and for the last frame of each session.
-    pub(crate) fn control_bound(&self) -> usize {
-        let messages = usize::try_from(self.messages).unwrap_or(usize::MAX);
-        let half = messages.saturating_add(self.sessions_max);
-        half.clamp(CONTROL_BOUND / 2, BOUND_MAX as usize / 2) * 2
-    }
-
-    /// Senders at the same time; others are refused. One that connects again counts once.
-    pub fn sessions_max(mut self, sessions: usize) -> Self {
-        self.sessions_max = sessions.max(1);
-        self
-    }
-}
+pub use options::PublishOptions;
+use replies::Answer;
+pub(crate) use replies::failure_of;
 
 /// What senders and metrics read.
 #[derive(Debug, Default)]
@@ -198,14 +128,6 @@ pub(crate) enum PortControl {
     Drain,
 }
 
-/// The outcome of an ask.
-pub(crate) struct Answer<R> {
-    session: u64,
-    sequence: u64,
-    request: Option<Request>,
-    outcome: Result<R, Failure>,
-}
-
 pub(crate) struct Port<A: Actor, M> {
     node: Arc<NodeInner>,
     id: u64,
@@ -268,216 +190,6 @@ where
             asked_back_ns: 0,
             _subscriptions: subscriptions,
             message: std::marker::PhantomData,
-        }
-    }
-
-    fn window(&self) -> Amount {
-        Amount::new(self.options.messages, self.options.bytes)
-    }
-
-    /// The sum of the credit, as in the module's page.
-    fn assert_sum(&self) {
-        let mut sum = self.spare;
-        for session in self.sessions.values() {
-            sum.add(session.outstanding());
-        }
-        sum.add(Amount::new(
-            self.in_use.len() as u64,
-            self.in_use.iter().sum(),
-        ));
-        let is_whole = sum == self.window() || planted!("remote-credit-granted-twice");
-        assert!(is_whole, "{sum:?} of {:?}", self.window());
-    }
-
-    /// Collects the credit that has come back.
-    fn collect(&mut self) {
-        let returned = self.credit.take();
-        self.spare.messages += returned;
-        for _ in 0..returned {
-            self.spare.bytes += self.in_use.pop_front().unwrap_or(0);
-        }
-    }
-
-    /// The most that one session may have.
-    fn share(&self) -> Amount {
-        let sessions = self.sessions.len().max(1) as u64;
-        let window = self.window();
-        Amount::new(
-            (window.messages / sessions).max(1),
-            (window.bytes / sessions).max(1),
-        )
-    }
-
-    /// Takes credit for a session out of what is spare: up to its share, once it has used half of that.
-    fn draw(&mut self, id: u64) -> bool {
-        let share = self.share();
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return false;
-        };
-        if session.reclaiming.is_some() || self.is_draining {
-            return false;
-        }
-        let has = session.outstanding();
-        // A message that is larger than the share of bytes gets what it needs.
-        let bytes = share.bytes.max(session.wants.unwrap_or(0));
-        let lacks = Amount::new(
-            share.messages.saturating_sub(has.messages),
-            bytes.saturating_sub(has.bytes),
-        );
-        let is_low = lacks.messages * 2 >= share.messages || lacks.bytes * 2 >= bytes;
-        let mut grant = lacks.min(self.spare);
-        if planted!("remote-credit-granted-twice") {
-            grant.messages *= 2;
-        }
-        let helps = match session.wants {
-            Some(bytes) => has.messages + grant.messages > 0 && has.bytes + grant.bytes >= bytes,
-            None => is_low && grant.messages > 0,
-        };
-        if !helps {
-            return false;
-        }
-        session.limit.add(grant);
-        session.wants = None;
-        self.spare = self.spare.minus(grant);
-        true
-    }
-
-    fn grant(&mut self, id: u64) {
-        if self.draw(id)
-            && let Some(session) = self.sessions.get(&id)
-        {
-            let body = Body::Grant {
-                session: id,
-                limit: session.limit,
-                reclaim: 0,
-            };
-            self.say(session, &body);
-        }
-    }
-
-    /// Credit has come back, or a session was closed: those who wait get it.
-    fn refill(&mut self, cx: &mut Context<Self>) {
-        self.collect();
-        let mut waiting: Vec<_> = self
-            .sessions
-            .values()
-            .filter(|it| it.wants.is_some() || it.outstanding().messages == 0)
-            .map(|it| (it.wants.is_none(), it.wants_turn, it.id))
-            .collect();
-        // Those with messages first: what is taken back from an idle session must not return to it.
-        waiting.sort_unstable();
-        for (.., id) in &waiting {
-            self.grant(*id);
-        }
-        let is_short = |it: &Session| it.wants.is_some() || it.outstanding().messages == 0;
-        if self.sessions.values().any(is_short) {
-            if !self.credit.wait(|| cx.waker_fn(Self::refill)) && !waiting.is_empty() {
-                // Half a window is there already, and it is less than somebody needs: others have to give back.
-                let _ = cx.wake_after(RECLAIM_TIME, Self::refill);
-            }
-            self.reclaim_later(cx);
-        }
-    }
-
-    fn reclaim_later(&mut self, cx: &mut Context<Self>) {
-        let is_wanted = self.sessions.values().any(|it| it.wants.is_some());
-        if is_wanted && !self.is_reclaiming {
-            self.is_reclaiming = true;
-            let _ = cx.wake_after(RECLAIM_TIME, Self::reclaim);
-        }
-    }
-
-    /// Takes unused credit back from sessions that have been idle, and from those with more than their share.
-    fn reclaim(&mut self, cx: &mut Context<Self>) {
-        self.is_reclaiming = false;
-        self.collect();
-        if self.sessions.values().any(|it| it.wants.is_some()) {
-            self.take_idle_back();
-        }
-        self.refill(cx);
-    }
-
-    fn take_idle_back(&mut self) {
-        let now_ns = clock::now_ns();
-        let share = self.share();
-        let idle_ns = RECLAIM_TIME.as_nanos() as u64;
-        let wanting = self.sessions.values().filter(|it| it.wants.is_some());
-        let first = wanting.map(|it| it.wants_turn).min();
-        let candidates: Vec<_> = self
-            .sessions
-            .values()
-            .filter(|it| it.reclaiming.is_none())
-            .filter(|it| {
-                let has = it.outstanding();
-                let is_idle = now_ns.saturating_sub(it.used_ns) >= idle_ns;
-                let is_over = has.messages > share.messages || has.bytes > share.bytes;
-                // Of those that want more than they have, only the first one keeps what it has: else all could wait.
-                let is_useless = it.wants.is_some() && first != Some(it.wants_turn);
-                let may_lose = is_useless || it.wants.is_none() && (is_idle || is_over);
-                has.messages > 0 && may_lose
-            })
-            .map(|it| it.id)
-            .collect();
-        for id in candidates {
-            self.take_back(id);
-        }
-        self.ask_back_again();
-    }
-
-    /// A request to give back, or its answer, may have been lost.
-    fn ask_back_again(&mut self) {
-        let now_ns = clock::now_ns();
-        let wait_ns = self.node.options.heartbeat.as_nanos() as u64;
-        if now_ns.saturating_sub(self.asked_back_ns) < wait_ns {
-            return;
-        }
-        self.asked_back_ns = now_ns;
-        // A session may have opened behind the end of its node.
-        let (table, spare) = (&self.node.table, &mut self.spare);
-        self.sessions.retain(|_, it| {
-            let is_gone = it.reclaiming.is_some() && !table.is_up(&it.peer);
-            if is_gone {
-                spare.add(it.outstanding());
-            }
-            !is_gone
-        });
-        for session in self.sessions.values() {
-            if let Some(reclaim) = session.reclaiming {
-                self.ask_back(session.id, reclaim);
-            }
-        }
-    }
-
-    /// Asks a session to give back what it has not used.
-    fn take_back(&mut self, id: u64) {
-        self.next_reclaim += 1;
-        let reclaim = self.next_reclaim;
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.reclaiming = Some(reclaim);
-            self.shared.reclaims.add(1);
-            self.ask_back(id, reclaim);
-        }
-    }
-
-    fn ask_back(&self, id: u64, reclaim: u64) {
-        let session = &self.sessions[&id];
-        let body = Body::Grant {
-            session: id,
-            limit: session.received,
-            reclaim,
-        };
-        self.say(session, &body);
-    }
-
-    fn want(&mut self, id: u64, bytes: u64, cx: &mut Context<Self>) {
-        if let Some(session) = self.sessions.get_mut(&id) {
-            if session.wants.is_none() {
-                self.next_want += 1;
-                session.wants_turn = self.next_want;
-            }
-            session.wants = Some(bytes.min(self.options.bytes));
-            session.used_ns = clock::now_ns();
-            self.refill(cx);
         }
     }
 
@@ -734,133 +446,6 @@ where
         }
     }
 
-    /// Whether this ask has come before: then it gets the reply of the first one.
-    fn repeats(
-        &mut self,
-        request: &Request,
-        session: u64,
-        sequence: u64,
-        cx: &mut Context<Self>,
-    ) -> bool {
-        match self.memory.recall(request, (session, sequence)) {
-            Recalled::New => return false,
-            Recalled::Pending => {}
-            Recalled::Done(outcome) => self.reply(session, sequence, outcome, cx),
-        }
-        self.shared.repeated.add(1);
-        true
-    }
-
-    fn answered(
-        &mut self,
-        request: Option<Request>,
-        session: u64,
-        sequence: u64,
-        outcome: Result<Bytes, Failure>,
-        cx: &mut Context<Self>,
-    ) {
-        if let Some(request) = request {
-            for (session, sequence) in self.memory.answer(request, &outcome) {
-                self.reply(session, sequence, outcome.clone(), cx);
-            }
-        }
-        self.reply(session, sequence, outcome, cx);
-    }
-
-    /// Puts a reply into the session's frame.
-    fn reply(
-        &mut self,
-        id: u64,
-        sequence: u64,
-        outcome: Result<Bytes, Failure>,
-        cx: &mut Context<Self>,
-    ) {
-        let payload_max = self.node.engine.payload_max();
-        let Some(session) = self.sessions.get_mut(&id) else {
-            self.shared.stale.add(1);
-            return;
-        };
-        let outcome = outcome.and_then(|payload| {
-            if payload.len() + 256 > payload_max {
-                let bytes = payload.len();
-                let why = format!("the reply has {bytes} bytes, the server takes {payload_max}");
-                return Err(Failure::TooLarge(why));
-            }
-            Ok(payload)
-        });
-        self.shared.replied.add(1);
-        let (failure, payload) = match outcome {
-            Ok(payload) => (None, payload),
-            Err(failure) => (Some(failure), Bytes::new()),
-        };
-        let head = ReplyHead {
-            sequence,
-            failure,
-            len: payload.len() as u32,
-        };
-        let frame_bytes = self.node.frame_bytes();
-        if session.count > 0 && session.items.len() + payload.len() + HEAD_BYTES > frame_bytes {
-            session.finish_frame();
-        }
-        let items = mem::take(&mut session.items);
-        session.items = wire::append(items, &head, &payload);
-        session.count += 1;
-        if cx.depth() == 0 {
-            self.flush(id);
-        }
-        if cx.depth() > 0 || self.is_busy {
-            self.flush_later(cx);
-        }
-    }
-
-    fn flush_later(&mut self, cx: &mut Context<Self>) {
-        if !mem::replace(&mut self.has_timer, true) {
-            let _ = cx.wake_after(FRAME_TIME, Self::flush_late);
-        }
-    }
-
-    fn flush_late(&mut self, cx: &mut Context<Self>) {
-        self.has_timer = false;
-        self.flush_all(cx);
-        // That the connection is writable again may not be heard.
-        if self.is_busy {
-            self.flush_later(cx);
-        }
-    }
-
-    fn flush_all(&mut self, cx: &mut Context<Self>) {
-        self.is_busy = false;
-        let filled = self.sessions.values().filter(|it| it.has_replies());
-        let filled: Vec<_> = filled.map(|it| it.id).collect();
-        for id in filled {
-            self.flush(id);
-        }
-        self.end_if_drained(cx);
-    }
-
-    fn flush(&mut self, id: u64) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        session.finish_frame();
-        while let Some((count, items)) = session.finished.front() {
-            let body = Body::Replies {
-                session: id,
-                number: session.frames,
-                count: *count,
-            };
-            let mut frame = wire::encode(&self.node.id, self.id, session.proxy, &body);
-            frame.extend_from_slice(items);
-            if self.node.publish_to(&session.peer, frame) == Err(EngineError::Busy) {
-                self.is_busy = true;
-                return;
-            }
-            // If it is not sent, the session's proxy finds a number missing, or its connection was lost, too.
-            session.frames += 1;
-            session.finished.pop_front();
-        }
-    }
-
     fn frame(&mut self, frame: &Frame, cx: &mut Context<Self>) {
         match &frame.body {
             Body::Open { .. } => self.open(frame, cx),
@@ -980,17 +565,6 @@ where
     }
 }
 
-pub(crate) fn failure_of<M>(error: AskError<M>) -> Failure {
-    match error {
-        AskError::Full(_) => Failure::Full,
-        AskError::Expired => Failure::Expired,
-        AskError::Shed => Failure::Shed,
-        AskError::Closed(_) => Failure::Down("the actor has terminated".to_owned()),
-        AskError::NoLane(_) => Failure::Unknown("the actor has no such lane".to_owned()),
-        _ => Failure::NoReply,
-    }
-}
-
 impl<A, M> Actor for Port<A, M>
 where
     A: Actor + Receives<M, Reply = M::Reply>,
@@ -1100,21 +674,6 @@ where
         if cfg!(debug_assertions) && !self.is_draining {
             self.assert_sum();
         }
-    }
-}
-
-impl<A, M> Handler<Answer<M::Reply>> for Port<A, M>
-where
-    A: Actor + Receives<M, Reply = M::Reply>,
-    M: RemoteMessage,
-{
-    type Reply = ();
-
-    fn handle(&mut self, answer: Answer<M::Reply>, cx: &mut Context<Self>) {
-        self.credit.give_back();
-        let outcome = answer.outcome.and_then(|reply| message::encode(&reply));
-        self.answered(answer.request, answer.session, answer.sequence, outcome, cx);
-        self.end_if_drained(cx);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Frames that no proxy sends: the port ends their session, and no credit is lost or returned twice.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use freeboard_actor::{System, testing::TestSystem};
 use parking_lot::Mutex;
