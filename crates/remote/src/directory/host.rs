@@ -13,36 +13,32 @@
 //! Messages that come while a partition is claimed or released wait here, bounded, and are routed again afterwards. A message
 //! goes through a few nodes at most.
 
+mod ownership;
+mod routing;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    mem,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
 use freeboard_actor::{
-    Activation, Actor, Context, Deferred, DeferredHandler, DirectoryError, DirectoryOptions,
-    Handler, Store,
+    Activation, Actor, Context, Deferred, DeferredHandler, DirectoryOptions, Handler, Store,
 };
 use freeboard_flow::LaneConfig;
 use freeboard_platform::{clock, planted};
 
 use super::{
-    RemoteDirectoryOptions, RemoteKey, RemoteStore, choose, host_subject, partition_of,
-    peer_options,
+    RemoteDirectoryOptions, RemoteKey, RemoteStore,
     routed::{Accepts, Owned, Routed, RoutedReply, Shared},
 };
 use crate::{
     engine::{ConnectionEvent, Done, EngineError, Entry, Expected, Subscription},
-    error::{Failure, RemoteAskError},
-    lease::{
-        Fence, LeaseChange, LeaseId, LeasePlan, LeaseShared, LeaseValue, from_bytes, is_over,
-        to_bytes,
-    },
+    error::Failure,
+    lease::{Fence, LeaseChange, LeaseId, LeasePlan, LeaseShared, from_bytes, is_over, to_bytes},
     members::NodeChange,
-    message,
-    node::{Change, Node, NodeInner},
+    node::{Change, NodeInner},
     remote_ref::RemoteRef,
     wire::NodeId,
 };
@@ -51,14 +47,6 @@ use crate::{
 pub(crate) const MESSAGE_LANE: usize = 1;
 /// The least bound of the host's messages. A larger window of the other nodes raises it.
 pub(super) const HOST_MESSAGES: usize = 1_024;
-/// Messages that wait for claims, of all partitions.
-const WAITING_MAX: usize = 4_096;
-/// Nodes that may choose where the message to a partition without a keeper goes.
-const CHOICES_MAX: u8 = 2;
-/// Nodes that a message may come through.
-const HOPS_MAX: u8 = 4;
-/// Partitions that are released at the same time to move.
-const MOVES_MAX: usize = 8;
 /// Between two attempts at what did not succeed.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -408,326 +396,6 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         names
     }
 
-    fn route(&mut self, mut routed: Routed, reply: RoutedReply, cx: &mut Context<Self>) {
-        let index = partition_of(&routed.key, self.shared.partitions);
-        let since_ns = clock::now_ns();
-        match &mut self.partitions[index as usize].ownership {
-            Ownership::Kept(owned) => {
-                let owned = owned.clone();
-                self.deliver(&owned, routed, reply, cx);
-                return;
-            }
-            Ownership::Claiming(waiting) | Ownership::Releasing(_, waiting) => {
-                if self.shared.waiting.load(Ordering::Relaxed) >= WAITING_MAX as u64 {
-                    self.refuse(reply, Failure::Full);
-                    return;
-                }
-                self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-                waiting.push_back((routed, reply, since_ns));
-                self.later(cx);
-                return;
-            }
-            Ownership::Free => {}
-        }
-        let keeper = self.partitions[index as usize].entry.as_ref();
-        let keeper = keeper.map(|(_, lease)| lease.node.clone());
-        let to = match keeper {
-            Some(node) if node != self.node.id && self.node.table.is_up(&node) => Some(node),
-            // Nodes may choose differently for a while: then the third one that is asked takes it over. Not the second one,
-            // which may have just given the partition up, while messages to it were under way.
-            Some(_) | None if routed.hops >= CHOICES_MAX => None,
-            Some(_) | None => {
-                let chosen = choose(index, self.live_hosts().into_iter());
-                let chosen = chosen.filter(|name| *name != self.node.id.name);
-                chosen.and_then(|name| self.hosts.get(name).cloned())
-            }
-        };
-        match to {
-            Some(node) if routed.hops < HOPS_MAX => {
-                routed.hops += 1;
-                self.forward(&node, routed, reply, cx);
-            }
-            Some(_) => self.refuse(reply, Failure::Stale("too many nodes".to_owned())),
-            None if self.sends_only && routed.hops >= CHOICES_MAX => {
-                self.refuse(reply, Failure::Stale("the node keeps no keys".to_owned()));
-            }
-            None if self.has_left || self.is_leaving.is_some() => {
-                let why = "the node leaves, and no other takes part".to_owned();
-                self.refuse(reply, Failure::Down(why));
-            }
-            None => {
-                let waiting = VecDeque::from([(routed, reply, since_ns)]);
-                self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-                self.partitions[index as usize].ownership = Ownership::Claiming(waiting);
-                self.claim(index, cx);
-                self.later(cx);
-            }
-        }
-    }
-
-    fn refuse(&self, reply: RoutedReply, failure: Failure) {
-        self.shared.refused.add(1);
-        reply.reply(Err(failure));
-    }
-
-    fn deliver(
-        &mut self,
-        owned: &Arc<Owned<K, A>>,
-        routed: Routed,
-        reply: RoutedReply,
-        cx: &mut Context<Self>,
-    ) {
-        let Some(until_ns) = owned.fence.valid_until_ns() else {
-            self.refuse(reply, Failure::Stale("the lease is over".to_owned()));
-            return;
-        };
-        let key = match message::decode::<K>(&routed.key) {
-            Ok(key) => key,
-            Err(failure) => {
-                self.refuse(reply, failure);
-                return;
-            }
-        };
-        let deliver = match self.accepts.find(&routed) {
-            Ok(deliver) => deliver,
-            Err(failure) => {
-                self.refuse(reply, failure);
-                return;
-            }
-        };
-        let mut reply = reply;
-        loop {
-            let actor = match owned.directory.get(&key) {
-                Ok(actor) => actor,
-                Err(DirectoryError::Closed) => {
-                    self.refuse(reply, Failure::Down("this node has left".to_owned()));
-                    return;
-                }
-                Err(_) => {
-                    self.refuse(reply, Failure::Full);
-                    return;
-                }
-            };
-            if actor.depth() >= self.shared.mailbox.bound() {
-                self.refuse(reply, Failure::Full);
-                return;
-            }
-            reply = match deliver(&actor, &routed, until_ns, reply, cx) {
-                Ok(()) => {
-                    self.shared.delivered.add(1);
-                    return;
-                }
-                // It was passivated since: the next activation gets the message.
-                Err((reply, Failure::Stale(_))) => reply,
-                Err((reply, failure)) => {
-                    self.refuse(reply, failure);
-                    return;
-                }
-            };
-        }
-    }
-
-    fn forward(
-        &mut self,
-        node: &NodeId,
-        routed: Routed,
-        reply: RoutedReply,
-        cx: &mut Context<Self>,
-    ) {
-        if !self.peers.contains_key(node) {
-            let subject = host_subject(&self.node, &self.name, node);
-            let name = format!("{}@{}", self.name, node.name);
-            let owner = Node {
-                inner: self.node.clone(),
-            };
-            match owner.remote_at::<Routed>(&name, subject, peer_options(self.waiting)) {
-                Ok(peer) => {
-                    self.peers.insert(node.clone(), peer);
-                }
-                Err(error) => {
-                    self.refuse(reply, Failure::Down(error.to_string()));
-                    return;
-                }
-            }
-        }
-        let peer = &self.peers[node];
-        if !reply.is_wanted() {
-            // `try`: the host waits for no single node.
-            match peer.try_tell(routed) {
-                Ok(()) => self.shared.forwarded.add(1),
-                Err(_) => self.shared.refused.add(1),
-            }
-            return;
-        }
-        // An ask that waits here would hold up all others.
-        if peer.depth() >= self.waiting.bound() {
-            self.refuse(reply, Failure::Full);
-            return;
-        }
-        let deadline = reply.deadline();
-        let asked = peer.ask_into(routed, deadline, cx, move |outcome| Outcome {
-            reply,
-            outcome: flatten(outcome),
-        });
-        match asked {
-            Ok(()) => self.shared.forwarded.add(1),
-            Err(outcome) => {
-                self.shared.refused.add(1);
-                outcome.reply.reply(outcome.outcome);
-            }
-        }
-    }
-
-    /// Takes the next step of a claim. It routes nothing itself: `route` calls it.
-    fn claim(&mut self, index: u32, cx: &mut Context<Self>) {
-        if self.sends_only {
-            return;
-        }
-        let Some(own) = self.own_lease() else {
-            return;
-        };
-        let key = self.key(index);
-        let partition = &mut self.partitions[index as usize];
-        if partition.is_under_way {
-            return;
-        }
-        partition.is_under_way = true;
-        partition.attempt += 1;
-        let attempt = partition.attempt;
-        let expected = match &partition.entry {
-            None => {
-                partition.dead = None;
-                Expected::Absent
-            }
-            // A put without an answer, or one that was deleted since: only a read tells.
-            Some((_, lease)) if *lease == own => {
-                self.read(index, cx);
-                return;
-            }
-            // An earlier lease of this start of the node.
-            Some((revision, lease)) if lease.node == self.node.id => {
-                partition.dead = None;
-                Expected::Revision(*revision)
-            }
-            Some((revision, lease)) => {
-                // First it must be certain that the keeper's lease is over.
-                partition.dead = Some((*revision, lease.clone()));
-                let by = self.node.id.clone();
-                let done: Done<u64> = Self::done(cx, move |it| Control::Fenced(index, attempt, it));
-                let value = to_bytes(&LeaseValue::Dead { by });
-                let key = LeasePlan::key_of(&lease.node.name);
-                let engine = &self.node.engine;
-                engine.put(&self.plan.leases, &key, value, Expected::Absent, done);
-                return;
-            }
-        };
-        self.put(index, &key, &own, expected, cx);
-    }
-
-    fn put(
-        &mut self,
-        index: u32,
-        key: &str,
-        own: &LeaseId,
-        expected: Expected,
-        cx: &Context<Self>,
-    ) {
-        let partition = &mut self.partitions[index as usize];
-        partition.is_under_way = true;
-        partition.claimed = Some(own.clone());
-        let attempt = partition.attempt;
-        let done: Done<u64> = Self::done(cx, move |it| Control::Put(index, attempt, it));
-        let value = to_bytes(own);
-        self.node
-            .engine
-            .put(&self.plan.names, key, value, expected, done);
-    }
-
-    fn read(&mut self, index: u32, cx: &Context<Self>) {
-        let partition = &mut self.partitions[index as usize];
-        partition.is_under_way = true;
-        let attempt = partition.attempt;
-        let done: Done<Option<Entry>> = Self::done(cx, move |it| Control::Got(index, attempt, it));
-        let key = self.key(index);
-        self.node.engine.get(&self.plan.names, &key, done);
-    }
-
-    fn is_claiming(&self, index: u32, attempt: u64) -> bool {
-        let partition = &self.partitions[index as usize];
-        matches!(partition.ownership, Ownership::Claiming(_)) && partition.attempt == attempt
-    }
-
-    /// The keeper's lease is over: its entry may be replaced.
-    fn take_over(&mut self, index: u32, cx: &mut Context<Self>) {
-        let key = self.key(index);
-        let partition = &self.partitions[index as usize];
-        let mut dead = partition.dead.as_ref();
-        if planted!("remote-keeper-confused") {
-            dead = partition.entry.as_ref();
-        }
-        if let (Some(own), Some((revision, _))) = (self.own_lease(), dead) {
-            let expected = Expected::Revision(*revision);
-            self.put(index, &key, &own, expected, cx);
-        }
-    }
-
-    /// Reads the key of the lease that the entry names, which is this node's. The key is gone if the server has lost its data. Then
-    /// the entry is in a new bucket, and says nothing of the keepers in the old one.
-    fn check(&mut self, index: u32, revision: u64, own: LeaseId, cx: &mut Context<Self>) {
-        let partition = &mut self.partitions[index as usize];
-        partition.entry = Some((revision, own.clone()));
-        partition.is_under_way = true;
-        let attempt = partition.attempt;
-        let key = LeasePlan::key_of(&own.node.name);
-        let done: Done<Option<Entry>> = Self::done(cx, move |it| {
-            Control::Checked(index, attempt, (revision, own), it)
-        });
-        self.node.engine.get(&self.plan.leases, &key, done);
-    }
-
-    /// This node keeps the partition, if its lease is still the one of the claim.
-    fn kept(&mut self, index: u32, revision: u64, own: LeaseId, cx: &mut Context<Self>) {
-        let fence = Owned::<K, A>::fence_of(index, &self.lease, own.number, revision);
-        let partition = &mut self.partitions[index as usize];
-        partition.entry = Some((revision, own));
-        let is_takeover = partition.dead.take().is_some();
-        let Ownership::Claiming(waiting) = mem::replace(&mut partition.ownership, Ownership::Free)
-        else {
-            return;
-        };
-        if fence.is_valid() {
-            let store = PartStore {
-                store: self.load.clone(),
-                fence: fence.clone(),
-            };
-            let directory = cx.system().directory(self.member.clone(), store);
-            let directory = directory.expect("the options were checked");
-            let owned = Arc::new(Owned { directory, fence });
-            self.shared.keep(index, owned.clone());
-            self.shared.claims.add(1);
-            self.shared.takeovers.add(u64::from(is_takeover));
-            self.partitions[index as usize].ownership = Ownership::Kept(owned);
-        }
-        self.route_again(waiting, cx);
-    }
-
-    fn route_again(&mut self, waiting: Waiting, cx: &mut Context<Self>) {
-        for (routed, reply, _) in waiting {
-            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.route(routed, reply, cx);
-        }
-    }
-
-    /// A claim did not succeed: the messages are routed by what is known now.
-    fn give_up_claim(&mut self, index: u32, cx: &mut Context<Self>) {
-        let partition = &mut self.partitions[index as usize];
-        if let Ownership::Claiming(waiting) =
-            mem::replace(&mut partition.ownership, Ownership::Free)
-        {
-            self.route_again(waiting, cx);
-        }
-    }
-
     fn control(&mut self, control: Control, cx: &mut Context<Self>) {
         if let Control::Put(index, ..)
         | Control::Got(index, ..)
@@ -857,121 +525,6 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
     }
 
-    /// The lease is over: all that was kept stops now.
-    fn lost(&mut self, cx: &mut Context<Self>) {
-        self.shared.set_trouble(Some(self.lease.why.lock().clone()));
-        // The buckets may be new.
-        self.is_announced = false;
-        for index in 0..self.shared.partitions {
-            let partition = &mut self.partitions[index as usize];
-            let (owned, waiting) = match mem::replace(&mut partition.ownership, Ownership::Free) {
-                Ownership::Kept(owned) => (Some(owned), None),
-                Ownership::Releasing(owned, waiting) => (Some(owned), Some(waiting)),
-                Ownership::Claiming(waiting) => (None, Some(waiting)),
-                Ownership::Free => (None, None),
-            };
-            partition.attempt += 1;
-            if let Some(owned) = owned {
-                owned.directory.abandon();
-                drop(self.shared.remove(index));
-                self.shared.losses.add(1);
-            }
-            if let Some(waiting) = waiting {
-                self.partitions[index as usize].ownership = Ownership::Claiming(waiting);
-            }
-        }
-        self.later(cx);
-    }
-
-    /// Gives a partition up in order: first its activations are saved.
-    fn release(&mut self, index: u32) {
-        let partition = &mut self.partitions[index as usize];
-        match mem::replace(&mut partition.ownership, Ownership::Free) {
-            Ownership::Kept(owned) => {
-                drop(self.shared.remove(index));
-                // A sender that has just found the partition sends its message to this host instead.
-                owned.directory.close();
-                partition.ownership = Ownership::Releasing(owned, VecDeque::new());
-            }
-            other => partition.ownership = other,
-        }
-    }
-
-    fn release_further(&mut self, cx: &mut Context<Self>) {
-        for index in 0..self.shared.partitions {
-            let key = self.key(index);
-            let partition = &mut self.partitions[index as usize];
-            let Ownership::Releasing(owned, _) = &partition.ownership else {
-                continue;
-            };
-            if owned.directory.activations() > 0 {
-                // Those whose outbox had messages, or whose save has failed.
-                owned.directory.close();
-                continue;
-            }
-            if !partition.is_under_way {
-                // Not the revision of `partition.entry`: that may be the next keeper's already, if an earlier deletion was made
-                // and its answer is lost.
-                let revision = owned.fence.epoch.revision;
-                partition.is_under_way = true;
-                partition.attempt += 1;
-                let attempt = partition.attempt;
-                let done: Done<()> = Self::done(cx, move |it| Control::Deleted(index, attempt, it));
-                let names = &self.plan.names;
-                self.node.engine.delete(names, &key, revision, done);
-            }
-        }
-    }
-
-    fn deleted(
-        &mut self,
-        index: u32,
-        attempt: u64,
-        outcome: &Result<(), EngineError>,
-        cx: &mut Context<Self>,
-    ) {
-        let partition = &mut self.partitions[index as usize];
-        let Ownership::Releasing(owned, _) = &partition.ownership else {
-            return;
-        };
-        if partition.attempt != attempt {
-            return;
-        }
-        // After a conflict somebody else has it, or nobody: an earlier deletion without an answer was made.
-        if outcome.is_ok() || *outcome == Err(EngineError::Conflict) {
-            let own = owned.fence.epoch.revision;
-            partition.entry.take_if(|(revision, _)| *revision == own);
-            self.shared.releases.add(1);
-            if let Ownership::Releasing(_, waiting) =
-                mem::replace(&mut partition.ownership, Ownership::Free)
-            {
-                self.route_again(waiting, cx);
-            }
-        }
-        self.later(cx);
-    }
-
-    /// Moves partitions to the nodes that should keep them, a few at a time.
-    fn balance(&mut self) {
-        let is_releasing = |it: &Partition<K, A>| matches!(it.ownership, Ownership::Releasing(..));
-        let mut moving = self.partitions.iter().filter(|it| is_releasing(it)).count();
-        let live: Vec<String> = self.live_hosts().into_iter().map(str::to_owned).collect();
-        for index in 0..self.shared.partitions {
-            if moving >= MOVES_MAX {
-                return;
-            }
-            let is_kept = matches!(
-                self.partitions[index as usize].ownership,
-                Ownership::Kept(_)
-            );
-            let chosen = choose(index, live.iter().map(String::as_str));
-            if is_kept && chosen.is_some_and(|name| name != self.node.id.name) {
-                self.release(index);
-                moving += 1;
-            }
-        }
-    }
-
     /// What is to be done again some time later.
     fn tick(&mut self, cx: &mut Context<Self>) {
         self.has_timer = false;
@@ -1002,76 +555,11 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
     }
 
-    fn read_or_claim(&mut self, index: u32, cx: &mut Context<Self>) {
-        let entry = self.partitions[index as usize].entry.as_ref();
-        let keeper = entry.map(|(_, lease)| lease.node.clone());
-        match keeper {
-            Some(node) if node != self.node.id && self.node.table.is_up(&node) => {
-                self.give_up_claim(index, cx);
-            }
-            // Another node may have come.
-            _ if self.sends_only && !self.live_hosts().is_empty() => {
-                self.give_up_claim(index, cx);
-            }
-            _ => self.claim(index, cx),
-        }
-    }
-
-    /// Messages that have waited too long for a claim get an error.
-    fn expire(&mut self) {
-        let wait_ns = 2 * self.plan.ttl.as_nanos() as u64;
-        let oldest_ns = clock::now_ns().saturating_sub(wait_ns);
-        let mut expired = Vec::new();
-        for partition in &mut self.partitions {
-            if let Ownership::Claiming(waiting) | Ownership::Releasing(_, waiting) =
-                &mut partition.ownership
-            {
-                while waiting.front().is_some_and(|it| it.2 < oldest_ns) {
-                    expired.extend(waiting.pop_front());
-                }
-                if waiting.is_empty() && matches!(partition.ownership, Ownership::Claiming(_)) {
-                    partition.ownership = Ownership::Free;
-                }
-            }
-        }
-        let why = self.shared.trouble();
-        let why = why.unwrap_or_else(|| "the partition could not be claimed in time".to_owned());
-        for (_, reply, _) in expired {
-            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.refuse(reply, Failure::Down(why.clone()));
-        }
-    }
-
     fn later(&mut self, cx: &mut Context<Self>) {
         if !self.has_timer {
             self.has_timer = true;
             let _ = cx.wake_after(RETRY, Self::tick);
         }
-    }
-
-    fn drain_further(&mut self, cx: &mut Context<Self>) {
-        if self.is_leaving.is_none() {
-            return;
-        }
-        for index in 0..self.shared.partitions {
-            self.release(index);
-        }
-        let is_free = |it: &Partition<K, A>| matches!(it.ownership, Ownership::Free);
-        if self.partitions.iter().all(is_free)
-            && let Some(reply) = self.is_leaving.take()
-        {
-            self.has_left = true;
-            reply.reply(());
-        } else {
-            self.release_further(cx);
-        }
-    }
-}
-
-fn flatten(outcome: Result<Result<Bytes, Failure>, RemoteAskError>) -> Result<Bytes, Failure> {
-    match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => Err(error.into()),
     }
 }
 
