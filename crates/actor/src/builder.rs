@@ -23,6 +23,9 @@ use crate::{
     system_inner::{FailureObserver, SystemInner},
 };
 
+#[cfg(feature = "tokio")]
+use crate::system_inner::in_runtime;
+
 /// Called when no worker runs any more.
 type OnEnd = Box<dyn FnOnce() + Send>;
 
@@ -189,7 +192,8 @@ impl SystemBuilder {
         self
     }
 
-    /// Attaches a tokio runtime. Default: the runtime that the system is built in, if any.
+    /// Attaches a tokio runtime. Default: the runtime that the system is built in, if any. All handlers run in it, so
+    /// tokio's timers and `tokio::spawn` work there.
     #[cfg(feature = "tokio")]
     pub fn tokio(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.runtime = Some(runtime);
@@ -239,6 +243,8 @@ impl SystemBuilder {
         let name = self.settings.name.clone();
         let settings = SchedulerSettings {
             observer: Arc::new(self.observers),
+            #[cfg(feature = "tokio")]
+            thread_scope: self.runtime.clone().map(in_runtime),
             ..self.settings
         };
         let on_end = {

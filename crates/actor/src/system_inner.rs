@@ -124,9 +124,11 @@ impl SystemInner {
         }
     }
 
+    /// Enters the runtime, unless this thread, as one of the scheduler's, is in it already.
     #[cfg(feature = "tokio")]
     pub(crate) fn enter_runtime(&self) -> Option<tokio::runtime::EnterGuard<'_>> {
-        self.runtime.as_ref().map(tokio::runtime::Handle::enter)
+        let runtime = self.runtime.as_ref()?;
+        (!IS_IN_RUNTIME.get()).then(|| runtime.enter())
     }
 
     #[cfg(not(feature = "tokio"))]
@@ -167,4 +169,20 @@ impl SystemInner {
             directories: self.directories.map(AnyDirectory::snapshot),
         }
     }
+}
+
+#[cfg(feature = "tokio")]
+thread_local! {
+    /// Whether this is a thread of a system with a runtime.
+    static IS_IN_RUNTIME: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Each thread enters the runtime once. Otherwise all of them would write its one reference count at each poll.
+#[cfg(feature = "tokio")]
+pub(crate) fn in_runtime(runtime: tokio::runtime::Handle) -> Arc<freeboard_sched::ThreadScope> {
+    Arc::new(move |work| {
+        let _entered = runtime.enter();
+        IS_IN_RUNTIME.set(true);
+        work();
+    })
 }

@@ -57,7 +57,7 @@ pub use run_context::RunContext;
 pub use scheduler::{OnlineError, Scheduler, StartError};
 pub use settings::{
     Collapse, Fault, HOLDERS_MAX, Observer, SchedulerSettings, THREADS_DEFAULT, THREADS_MAX,
-    WORKERS_MAX, threads_max_default,
+    ThreadScope, WORKERS_MAX, threads_max_default,
 };
 pub use stack::{StackError, StackTarget};
 pub use state::{Phase, Rest, RunState, Signals, Wake};

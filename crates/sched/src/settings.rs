@@ -42,13 +42,27 @@ pub struct SchedulerSettings {
     pub has_stacks: bool,
     /// Makes tasks ready for outside reasons, such as network events; default none.
     pub driver: Option<Arc<dyn Driver>>,
+    /// What surrounds the work of each worker and pinned thread; default nothing.
+    pub thread_scope: Option<Arc<ThreadScope>>,
     /// A fault for tests; default none.
     pub fault: Option<Fault>,
     /// Receives the findings of the monitor.
     pub observer: Arc<dyn Observer>,
 }
 
+/// Calls the function that it gets, once, on a thread of the scheduler: the function returns when the thread ends. What
+/// the scope sets for its thread is there for all tasks that run on it.
+pub type ThreadScope = dyn Fn(&mut dyn FnMut()) + Send + Sync;
+
 impl SchedulerSettings {
+    /// Does a thread's work in its scope.
+    pub(crate) fn run_thread(&self, work: &mut dyn FnMut()) {
+        match &self.thread_scope {
+            Some(scope) => scope(work),
+            None => work(),
+        }
+    }
+
     pub(crate) fn threads_max(&self) -> usize {
         self.threads_max
             .unwrap_or_else(|| threads_max_default(self.workers))
@@ -78,6 +92,7 @@ impl Default for SchedulerSettings {
             long_run_ns: 100_000_000,
             has_stacks: false,
             driver: None,
+            thread_scope: None,
             fault: None,
             observer: Arc::new(Silent),
         }

@@ -81,7 +81,8 @@ pub(crate) fn start_thread(shared: &Arc<Shared>) -> io::Result<bool> {
         // terminates.
         let _leave = LeaveOnDrop(&own, thread);
         own.threads.get(thread).enter();
-        Worker::new(thread, own.clone()).work();
+        own.settings
+            .run_thread(&mut || Worker::new(thread, own.clone()).work());
     });
     if let Err(error) = started {
         shared.worker_slots.forget_thread(thread);

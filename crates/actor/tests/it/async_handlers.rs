@@ -123,6 +123,18 @@ fn tokios_clock_works_in_an_attached_system_and_in_one_built_inside_a_runtime() 
 }
 
 #[test]
+fn a_plain_handler_is_in_the_runtime_on_each_kind_of_thread() {
+    let runtime = tokio_runtime();
+    let system = attached(&runtime);
+    let pinned = SpawnOptions::new().dispatcher(Dispatcher::pinned(Blocking::default()));
+    for options in [SpawnOptions::new(), pinned] {
+        let (actor, _) = probe_with(&system, options);
+        let spawned = within(&actor, |_| tokio::spawn(async { 7 }));
+        assert_eq!(runtime.block_on(spawned).expect("it ends"), 7);
+    }
+}
+
+#[test]
 fn a_pipe_needs_a_runtime() {
     let system = system();
     let (piped, _sender) = pipe(&probe(&system).0);

@@ -79,7 +79,7 @@ impl Pinned {
                     wait: RefCell::new(Some(wait)),
                     is_task_over: Cell::new(false),
                 };
-                thread.work();
+                shared.settings.run_thread(&mut || thread.work());
             }
         };
         let name = format!("{}-p{number}", shared.settings.name);
