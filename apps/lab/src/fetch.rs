@@ -201,6 +201,7 @@ impl Scene for FetchArgs {
                     times * capacity
                 }
             };
+            plan.check()?;
             let goes_on = stage.run(|console, _| {
                 if step.replace(plan.step) != Some(plan.step) {
                     console.line(&lines::opening(plan.step));

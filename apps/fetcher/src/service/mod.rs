@@ -133,17 +133,17 @@ impl Fetcher {
             &*broker,
             fetcher.options.prefetch,
             move |priority, it| {
-                let Some(ticket) = tickets[priority].upgrade() else {
-                    return Err(it);
-                };
-                // Without the fetcher's own and this one.
-                let in_flight = Arc::strong_count(&ticket).saturating_sub(2);
+                // Without the fetcher's own.
+                let in_flight = tickets[priority].strong_count().saturating_sub(1);
                 if settings.is_busy(priority, in_flight) && settings.is_late(&it) {
                     counters.retried.wait.add(1);
                     it.defer(delay_after(&settings.backoff, u32::MAX));
                     return Ok(());
                 }
-                offer(&mains, priority, Arrived::now(it, ticket))
+                match tickets[priority].upgrade() {
+                    Some(ticket) => offer(&mains, priority, Arrived::now(it, ticket)),
+                    None => Err(it),
+                }
             },
         )?;
         Ok(fetcher)

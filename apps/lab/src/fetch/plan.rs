@@ -9,7 +9,13 @@ use super::{
     args::BackendChoice,
     step::{Rate, Step},
 };
-use crate::figures::{count, rate, seconds};
+use crate::{
+    figures::{count, rate, seconds},
+    usage::Usage,
+};
+
+/// The account has a byte for each notification.
+const NOTIFICATIONS_MAX: u64 = 500_000_000;
 
 /// Original mode or Freeboard mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +73,20 @@ impl Plan {
     /// How many notifications are sent.
     pub(super) fn notifications(&self) -> u64 {
         (self.rate * self.time.as_secs_f64()).ceil().max(1.0) as u64
+    }
+
+    /// Refuses more notifications than their account has room for.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        match self.notifications() {
+            0..=NOTIFICATIONS_MAX => Ok(()),
+            more => Err(Usage::new(format!(
+                "--qps and --time: {}/s for {} are {} notifications; the most are {}",
+                rate(self.rate),
+                seconds(self.time.as_secs_f64()),
+                count(more),
+                count(NOTIFICATIONS_MAX)
+            ))),
+        }
     }
 
     /// The same in Freeboard mode, without a limit: what ours can do is measured with it.
