@@ -258,7 +258,7 @@ enum Stage<A: Actor, M: 'static, R: 'static> {
 pub struct AskFuture<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
     stage: Stage<A, M, R>,
-    /// Ended until the message is sent.
+    /// Ended until the slot is made: at the first poll, or in `begin_reserved`.
     receiver: oneshot::Receiver<R>,
     deadline_ns: u64,
     /// Set when the ask first has to wait.
@@ -339,6 +339,8 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         pending.poll(context).map(|outcome| {
             self.stage = Stage::Settled;
             outcome.map_err(|refused| {
+                // First: the unsent sender, dropped with the envelope, would wake this task.
+                self.receiver.close();
                 // SAFETY: the route made the envelope with these types.
                 let open = |it: Envelope| unsafe { it.open::<Payload<M, ReplySlot<R>>>() }.message;
                 refused.map(open).into()
@@ -351,6 +353,8 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         let Stage::Waiting(mut pending) = std::mem::replace(&mut self.stage, Stage::Settled) else {
             return None;
         };
+        // As in `poll_delivery`.
+        self.receiver.close();
         let envelope = if is_late {
             pending.give_up()
         } else {
@@ -464,5 +468,7 @@ impl<A: Actor, M, R> Drop for AskFuture<A, M, R> {
     fn drop(&mut self) {
         self.release_alarm();
         self.forget();
+        // Before the stage, as in `poll_delivery`.
+        self.receiver.close();
     }
 }

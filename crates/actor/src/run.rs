@@ -406,6 +406,7 @@ impl<A: Actor> Body<A> {
     /// Sends the outbox as far as the lanes have capacity. A panic of an iterator fails the actor.
     #[inline]
     fn settle(&mut self, cell: &Cell<A>) -> Settled {
+        // The usual case, without a call.
         // SAFETY: this thread runs the actor.
         if unsafe { (*cell.core().outbox()).is_none() } {
             return Settled::Empty;

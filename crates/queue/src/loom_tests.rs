@@ -88,15 +88,22 @@ fn send(sender: oneshot::Sender<Arc<()>>) {
 
 const REASON: u8 = 2;
 
+fn defer_and_send(sender: oneshot::Sender<Arc<()>>) {
+    sender.defer();
+    send(sender);
+}
+
 fn give_up(sender: oneshot::Sender<Arc<()>>) {
     sender.close(REASON);
 }
 
 #[test]
 fn a_value_arrives_and_wakes() {
-    check(send, |mut rx, [(wakes, waker), _]| {
-        assert!(receive(&mut rx, wakes, waker).is_ok());
-    });
+    for sender in [send, defer_and_send] {
+        check(sender, |mut rx, [(wakes, waker), _]| {
+            assert!(receive(&mut rx, wakes, waker).is_ok());
+        });
+    }
 }
 
 #[test]
@@ -122,7 +129,7 @@ fn the_waker_of_the_last_poll_is_woken() {
 
 #[test]
 fn a_receiver_may_be_dropped_at_any_moment() {
-    for sender in [send, give_up] {
+    for sender in [send, defer_and_send, give_up] {
         check(sender, |rx, _| drop(rx));
         check(sender, |mut rx, [(_, waker), _]| {
             let _ = poll(&mut rx, waker);

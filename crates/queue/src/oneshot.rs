@@ -20,8 +20,8 @@
 //! 1. **Value.** Before DONE it belongs to the sender. With VALUE set it belongs to the receiver, unless RECEIVER_GONE
 //!    came first: then the sender takes it back.
 //! 2. **Waker.** While WAKER is clear, it belongs to the receiver. While WAKER is set and DONE is not, nobody writes it.
-//!    When DONE is set over WAKER, it belongs to the sender. To replace the waker, the receiver sets REPLACED and then
-//!    clears WAKER; if it finds DONE in that exchange, it leaves the waker alone.
+//!    When DONE is set over WAKER, it belongs to the sender. To replace the waker, the receiver clears WAKER first; if
+//!    it finds DONE in that exchange, it leaves the waker alone. It sets REPLACED together with the next WAKER.
 //! 3. **Memory.** The side that finds the other side's GONE bit frees it. Setting its own GONE bit is a side's last
 //!    access. The receiver sets RECEIVER_GONE only by an exchange that sees no DONE, or after it has taken the value. So
 //!    a sender that finds RECEIVER_GONE beside its own DONE is alone.
@@ -29,10 +29,11 @@
 //! **The sender ends in one exchange**, the usual case. It loads the state and the waker's words, and sets DONE and
 //! SENDER_GONE together if the state is still the same. The words are atomic, because the sender reads them before it
 //! knows whether they are its own. After an exchange that sees WAKER without REPLACED they are: the words were written
-//! once, before WAKER was set, and WAKER is set again only after REPLACED.
+//! once, before WAKER was set. WAKER is never set a second time without REPLACED.
 //!
 //! **No wake-up is lost.** The receiver sets WAKER and the sender sets DONE by read-modify-writes of one word. The second
-//! one sees the first: the sender wakes, or the receiver takes the value.
+//! one sees the first: the sender wakes, or the receiver takes the value. A slot that is made with a waker has WAKER before
+//! there is a sender.
 //!
 //! The order avoids a known bug (`oneshot` 0.1.11 to 0.2.1): a receiver that is dropped while the sender still reads the
 //! waker frees the memory under it. Here DONE frees nothing; only both GONE bits do.
@@ -86,7 +87,7 @@ impl SlotHead {
     }
 }
 
-/// A place for a waker, as its two words (rule 2). Null while there is none.
+/// A place for a waker, as its two words (rule 2). Null until one is stored, and stale once it is taken.
 struct WakerCell {
     data: AtomicPtr<()>,
     vtable: AtomicPtr<RawWakerVTable>,
@@ -110,7 +111,7 @@ impl WakerCell {
     }
 
     fn words(&self) -> WakerWords {
-        // Ordering: Relaxed: the reader has acquired WAKER, or is the one who wrote them.
+        // Ordering: Relaxed: the reader has acquired WAKER, or is the one who wrote them, or discards them.
         let data = self.data.load(Ordering::Relaxed);
         (data, self.vtable.load(Ordering::Relaxed))
     }
@@ -165,6 +166,16 @@ impl<T> Slot<T> {
     /// Both sides are gone, and the slot's content was moved out.
     #[inline]
     unsafe fn free(slot: NonNull<Self>) {
+        // Loom checks only accesses to its types: these come after those of the other side.
+        #[cfg(loom)]
+        // SAFETY: as below.
+        unsafe {
+            let slot = &mut *slot.as_ptr();
+            slot.value.with_mut(|_| ());
+            slot.head.state.with_mut(|_| ());
+            slot.waker.data.with_mut(|_| ());
+            slot.waker.vtable.with_mut(|_| ());
+        }
         // SAFETY: the caller's promise. Only loom's types have anything to drop.
         unsafe {
             slot.drop_in_place();
@@ -368,8 +379,8 @@ impl<T> Receiver<T> {
         drop(Self(self.0.take()));
     }
 
-    /// The value, or the reason of a sender that ended without one: that of [`Sender::close`], or 0. Until then the call stores the context's waker, in
-    /// place of that of an earlier poll, and the sender wakes it.
+    /// The value, or the reason of a sender that ended without one: that of [`Sender::close`], or 0. Until then the call
+    /// stores the context's waker, in place of that of an earlier poll, and the sender wakes it.
     ///
     /// # Panics
     /// If polled again after it returned `Ready`.
@@ -400,8 +411,6 @@ impl<T> Receiver<T> {
         // Dropped last, because its drop may panic.
         let mut _old = None;
         if state & WAKER != 0 {
-            // Ordering: Relaxed: a sender's exchange that sees no REPLACED comes before it in the word's order.
-            slot.head.state.fetch_or(REPLACED, Ordering::Relaxed);
             _old = self.unregister(slot);
             if _old.is_none() {
                 return false;
@@ -409,8 +418,13 @@ impl<T> Receiver<T> {
         }
         // Rule 2: WAKER is clear.
         slot.waker.set(waker);
+        let bits = if state & WAKER == 0 {
+            WAKER
+        } else {
+            WAKER | REPLACED
+        };
         // Ordering: AcqRel: releases the waker; acquires the value if it was sent meanwhile.
-        let before = slot.head.state.fetch_or(WAKER, Ordering::AcqRel);
+        let before = slot.head.state.fetch_or(bits, Ordering::AcqRel);
         if before & DONE == 0 {
             return true;
         }

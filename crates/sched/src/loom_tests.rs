@@ -8,6 +8,7 @@ use std::{ptr::NonNull, sync::OnceLock};
 
 use freeboard_queue::{Lane, Popped};
 use loom::{
+    cell::UnsafeCell,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -103,36 +104,56 @@ fn loom_no_message_is_left_behind() {
     });
 }
 
+/// One thread runs the task while another writes a value and signals. A run sees the signal once, with the value.
 #[test]
 fn loom_no_signal_is_left_behind() {
-    check(3, || {
-        let state = Arc::new(RunState::new_queued());
-        let seen = Arc::new(AtomicUsize::new(0));
-        let stop = Signals::bit(1);
-        let run = move |state: &RunState, seen: &AtomicUsize| {
-            let mut signals = state.start();
-            loop {
-                if signals.contains(stop) {
-                    seen.fetch_add(1, Ordering::SeqCst);
-                }
-                match state.rest(Rest::Suspended) {
-                    Ok(()) => return,
-                    Err(came) => signals = came,
-                }
+    struct Shared {
+        state: RunState,
+        value: UnsafeCell<u32>,
+        seen: AtomicUsize,
+    }
+    // SAFETY: a run reads the value after it has taken the signal, which loom checks.
+    unsafe impl Sync for Shared {}
+
+    const STOP: Signals = Signals::bit(1);
+
+    fn run(shared: &Shared, rest: Rest) {
+        let mut signals = shared.state.start();
+        loop {
+            if signals.contains(STOP) {
+                // SAFETY: the signaller wrote it before it signalled.
+                let value = shared.value.with(|value| unsafe { *value });
+                shared.seen.fetch_add(value as usize, Ordering::SeqCst);
             }
-        };
-        let signaller = {
-            let (state, seen) = (state.clone(), seen.clone());
-            thread::spawn(move || {
-                if state.signal(stop) == Wake::Enqueue {
-                    run(&state, &seen);
-                }
-            })
-        };
-        run(&state, &seen);
-        signaller.join().unwrap();
-        assert_eq!(seen.load(Ordering::SeqCst), 1);
-    });
+            match shared.state.rest(rest) {
+                Ok(()) => return,
+                Err(came) => signals = came,
+            }
+        }
+    }
+
+    for rest in [Rest::Suspended, Rest::Idle] {
+        check(3, move || {
+            let shared = Arc::new(Shared {
+                state: RunState::new_queued(),
+                value: UnsafeCell::new(0),
+                seen: AtomicUsize::new(0),
+            });
+            let signaller = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    // SAFETY: no run reads it before the signal.
+                    shared.value.with_mut(|value| unsafe { *value = 1 });
+                    if shared.state.signal(STOP) == Wake::Enqueue {
+                        run(&shared, rest);
+                    }
+                })
+            };
+            run(&shared, rest);
+            signaller.join().unwrap();
+            assert_eq!(shared.seen.load(Ordering::SeqCst), 1);
+        });
+    }
 }
 
 /// The scheduler never runs a test's tasks: only their addresses matter.

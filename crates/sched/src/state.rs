@@ -181,8 +181,8 @@ impl RunState {
                 IDLE | SUSPENDED => (QUEUED, Wake::Enqueue),
                 phase => (phase, Wake::Nothing),
             };
-            // Ordering: SeqCst/AcqRel: the thread that takes the signal sees what the signaller wrote before, and the
-            // next worker through us what the last one wrote.
+            // Ordering: SeqCst, pairs with `start`, `take_signals` and `rest`: the thread that takes the signal sees what
+            // the signaller wrote before. A worker that starts the task also sees what its last run wrote before `rest`.
             match self.0.compare_exchange_weak(
                 state,
                 state & !PHASE_MASK | phase | signals.0,

@@ -11,6 +11,21 @@ type Way = fn(Ask<Probe, u64, u64>) -> Result<u64, AskError<u64>>;
 const WAYS: [Way; 2] = [|ask| ask.wait(), |ask| block_on(ask.into_future())];
 
 #[test]
+fn an_ask_that_was_not_accepted_wakes_nobody() {
+    let system = system();
+    let rejecting = SpawnOptions::new().lane(LaneConfig::bounded(1).overload(Overload::Reject));
+    for (options, is_refused) in [(rejecting, true), (bounded(1), false)] {
+        let (actor, gate, _) = full(&system, options);
+        let wakes = Arc::<Wakes>::default();
+        let mut ask = actor.ask(1_u64).into_future();
+        assert_eq!(poll_once(&mut ask, &wakes).is_ready(), is_refused);
+        drop(ask);
+        gate.open();
+        assert_eq!(wakes.count(), 0, "refused: {is_refused}");
+    }
+}
+
+#[test]
 fn every_asker_gets_its_own_reply() {
     let system = system();
     let (actor, _) = probe(&system);
