@@ -41,13 +41,14 @@ impl Route {
 /// How the thread of a pinned actor waits for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Wait {
-    /// On a lock and a condition.
+    /// Polls a few times, then parks.
     Blocking,
     /// Spins, then yields, then parks.
     Sleeping,
     /// Spins, then yields.
     Yielding,
     /// Spins.
+    #[value(alias = "busyspin")]
     BusySpin,
 }
 

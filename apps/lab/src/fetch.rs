@@ -84,7 +84,7 @@ impl Scene for FetchArgs {
             notifications were lost. One hot key gave one of n actors n + 1 times the others' work; and idle it used \
             60 % of a processor.",
         legend: "times are 99th percentiles; wait: from when a notification was due to its start; lifetime: from there \
-            to the confirm of its reply; at once: the reply to notifications that were delivered once; put off: \
+            to the confirm of its reply; once: the reply to notifications that were delivered only once; put off: \
             deliveries that had waited too long, and were repeated later; send: from the write of a look-up to its \
             answer; in flight: the largest number of look-ups without an answer; busiest: the look-ups of the busiest connection over the mean of the others'; shed: look-ups refused because too \
             much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
@@ -109,7 +109,7 @@ impl Scene for FetchArgs {
         WAIT,
         LIFETIME,
         REPLY,
-        Measure::new("at once", MS, |it| Some(it.latency_at_once_ms.p99)),
+        Measure::new("once", MS, |it| Some(it.latency_at_once_ms.p99)),
         Measure::new("put off", Unit::Count, |it| Some(it.put_off as f64)),
         IN_QUEUE,
         FROM_SEND,
@@ -265,12 +265,17 @@ impl Scene for FetchArgs {
 
     fn remarks(runs: &[Run<Record>]) -> Vec<String> {
         let mut remarks = Vec::new();
-        for (mode, name) in [(true, "original mode"), (false, "Freeboard mode")] {
-            let of = || runs.iter().filter(|it| it.record.is_original() == mode);
-            let sum = |value: fn(&Record) -> u64| of().map(|it| value(&it.record)).sum();
+        for mode in [Mode::Original, Mode::Ours] {
+            let of = || runs.iter().filter(|it| it.record.mode == mode.name());
+            let sum = |value: fn(&Record) -> u64| count(of().map(|it| value(&it.record)).sum());
             if of().next().is_some() {
-                let (sent, lost) = (count(sum(|it| it.sent)), count(sum(|it| it.lost)));
-                remarks.push(format!("{name}: of {sent} notifications {lost} were lost."));
+                remarks.push(format!(
+                    "{}: of {} notifications {} were lost, and {} were not done when the fetcher ended.",
+                    mode.title(),
+                    sum(|it| it.sent),
+                    sum(|it| it.lost),
+                    sum(Record::remaining)
+                ));
             }
         }
         remarks.extend(runs.iter().map(|it| format!("{}.", it.record.remark)));

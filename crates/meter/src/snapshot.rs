@@ -65,7 +65,7 @@ pub struct ActorSnapshot {
     pub restarts: u64,
     /// The lanes of its mailbox, highest priority first.
     pub lanes: Vec<LaneSnapshot>,
-    /// Handling times, if measured.
+    /// Handling times of one message in 128; `None` before the first.
     pub handling: Option<HistogramSummary>,
 }
 
@@ -87,7 +87,7 @@ pub struct LaneSnapshot {
     pub handled: u64,
     /// Messages not handled, by reason.
     pub shed: Vec<ReasonCount>,
-    /// Time in queue, if measured.
+    /// Time in queue of one message in 128, or of all if the lane sheds by age; `None` before the first.
     pub time_in_queue: Option<HistogramSummary>,
 }
 

@@ -31,6 +31,13 @@ impl Mode {
             Self::Ours => "ours",
         }
     }
+
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Original => "original mode",
+            Self::Ours => "Freeboard mode",
+        }
+    }
 }
 
 /// What a run does.
@@ -99,6 +106,14 @@ impl Plan {
         }
     }
 
+    /// What ours can do, if that was measured.
+    pub(super) fn our_capacity(&self) -> Option<f64> {
+        match self.offered {
+            Rate::TimesOurs(times) => Some(self.rate / times),
+            _ => None,
+        }
+    }
+
     /// Whether more is offered than ours can do.
     pub(super) fn is_overload(&self) -> bool {
         matches!(self.offered, Rate::TimesOurs(times) if times > 1.0)
@@ -117,11 +132,7 @@ impl Plan {
 
     /// The run in a few words.
     pub(super) fn title(&self) -> String {
-        let mode = match self.mode {
-            Mode::Original => "original mode",
-            Mode::Ours => "Freeboard mode",
-        };
-        format!("step {}, {mode}{}", self.step, self.variant)
+        format!("step {}, {}{}", self.step, self.mode.title(), self.variant)
     }
 
     pub(super) fn parameters(&self) -> String {

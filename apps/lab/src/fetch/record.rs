@@ -30,6 +30,8 @@ pub(crate) struct Record {
     /// Whether what was found is kept in the process, too.
     pub(super) has_local_layer: bool,
     pub(super) qps: f64,
+    /// What Freeboard mode can do, if the load is a multiple of it.
+    pub(super) capacity_per_s: Option<f64>,
     pub(super) seconds: f64,
     pub(super) sent: u64,
     pub(super) completed: u64,
@@ -119,6 +121,7 @@ impl Record {
             multi_get: plan.multi_get,
             has_local_layer: plan.mode == Mode::Ours,
             qps: plan.rate,
+            capacity_per_s: plan.our_capacity(),
             seconds: outcome.seconds,
             sent: outcome.sent,
             completed: outcome.completed,

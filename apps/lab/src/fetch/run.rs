@@ -313,7 +313,8 @@ pub(super) fn capacity(
     stand.fetcher.end();
     stand.host.system.shutdown(DRAIN);
     console.line(&format!(
-        "capacity of {}: {}/s",
+        "capacity of {}, {}: {}/s",
+        plan.mode.title(),
         plan.threads(),
         rate(capacity)
     ));
@@ -443,7 +444,7 @@ fn finish(plan: &Plan, outcome: &Outcome) -> Run<Record> {
             .collect(),
         failure: (!is_sound).then(|| {
             let (sent, lost) = (count(outcome.sent), count(outcome.lost));
-            format!("of {sent} notifications {lost} were lost")
+            format!("{lost} of {sent} notifications were lost")
         }),
     }
 }

@@ -14,13 +14,14 @@ const PRIORITIES_MAX: i64 = 8;
 /// What may be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum WaitChoice {
-    /// On a lock: costs nothing while it waits, most when it is woken
+    /// Polls a few times, then sleeps until it is woken: costs least while it waits, most when it is woken
     Blocking,
-    /// Spins, then yields, then sleeps a little
+    /// Spins, then yields, then sleeps until it is woken
     Sleeping,
     /// Spins, then yields its core again and again
     Yielding,
     /// Spins on, and takes its core for itself
+    #[value(alias = "busy-spin")]
     Busyspin,
     /// One after the other
     All,

@@ -10,13 +10,14 @@ use crate::figures::{count, counted};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Wait {
-    /// On a lock: costs nothing while it waits, most when it is woken
+    /// Polls a few times, then sleeps until it is woken: costs least while it waits, most when it is woken
     Blocking,
-    /// Spins, then yields, then sleeps a little
+    /// Spins, then yields, then sleeps until it is woken
     Sleeping,
     /// Spins, then yields its core again and again
     Yielding,
     /// Spins on, and takes its core for itself
+    #[value(alias = "busy-spin")]
     Busyspin,
 }
 

@@ -23,10 +23,10 @@ use freeboard::{
     redis::{Cluster, ClusterOptions, Redis, RedisOptions},
 };
 use freeboard_fetcher::{
-    broker::{Broker, MemoryBroker},
+    broker::{Broker, MemoryBroker, Queue},
     choices::{Route, Wait},
     embedded::EmbeddedRedis,
-    service::{Fetcher, FetcherOptions, Parts},
+    service::{Fetcher, FetcherOptions, FetcherSnapshot, Parts},
     store::{
         Bulkhead, BulkheadOptions, Directory, HttpStore, HttpStoreOptions, MemoryDirectory,
         MockStore, SlowStore,
@@ -34,7 +34,7 @@ use freeboard_fetcher::{
 };
 
 use super::{HostArgs, announce, bound, metrics, metrics::answer};
-use crate::{board, interrupt::Interrupt, real_backends, usage::Usage};
+use crate::{board, figures::count, interrupt::Interrupt, real_backends, usage::Usage};
 use load::{Load, Stage};
 use page::Page;
 
@@ -93,9 +93,10 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
 
-    /// Put off a notification that waited longer at the broker, in milliseconds: under more load than this process can carry,
-    /// others are replied to in time [default: no limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    /// While half of the prefetch is under way, put off a notification that waited longer at the broker, in milliseconds: it
+    /// is delivered again after 5 to 10 s. So others are replied to in time while the load is too high for some seconds.
+    /// Choose it above the difference of the clocks of publishers and this machine [default: no limit]
+    #[arg(long, value_name = "N", value_parser = wait_max)]
     wait_max: Option<u32>,
 
     /// Keep what was found in the cache in this process, too, for so many milliseconds; 0: do not. So long may
@@ -133,6 +134,13 @@ pub(crate) struct FetcherArgs {
 
     #[command(flatten)]
     host: HostArgs,
+}
+
+fn wait_max(text: &str) -> Result<u32, String> {
+    let limit = text.parse().ok().filter(|it| (1..=3_600_000).contains(it));
+    limit.ok_or_else(|| {
+        "expected 1 to 3600000 milliseconds; without the option there is no limit".to_owned()
+    })
 }
 
 fn pair(text: &str) -> Result<[NonZeroU16; 2], String> {
@@ -333,17 +341,47 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     });
     let load = match args.load.as_slice() {
         [] => None,
-        stages => Some(Load::start(broker, stages, args.users())?),
+        stages => Some(Load::start(broker.clone(), stages, args.users())?),
     };
     announce(&format!(
         "the fetcher is at work; http://{0}/metrics, http://{0}/healthz; Ctrl-C ends it",
         server.address()
     ))?;
-    Ok(host.serve(end, "notification", |time| {
+    let code = host.serve(end, "notification", |time| {
         load.iter().for_each(Load::stop);
         let left = fetcher.stop(time);
         drop(load);
         server.drain(Duration::from_secs(1));
         usize::try_from(left).unwrap_or(usize::MAX)
-    }))
+    });
+    announce(&ending(
+        &fetcher.snapshot(),
+        args.amqp == EMBEDDED,
+        &*broker,
+    ))?;
+    Ok(code)
+}
+
+/// What it has done. What is left at an embedded broker ends with it.
+fn ending(done: &FetcherSnapshot, is_embedded: bool, broker: &dyn Broker) -> String {
+    let mut text = format!(
+        "{} done, {} put off, {} dead-lettered",
+        count(done.completed),
+        count(done.retried.wait),
+        count(done.dead_lettered)
+    );
+    let left = Queue::NOTIFICATIONS.map(|queue| {
+        let ledger = broker.ledger(queue);
+        ledger
+            .confirmed
+            .saturating_sub(ledger.acked + ledger.dead_lettered)
+    });
+    let left: u64 = left.iter().sum();
+    if is_embedded && left > 0 {
+        text += &format!(
+            "; {} were left at the embedded broker, and end with it",
+            count(left)
+        );
+    }
+    text
 }
