@@ -85,9 +85,9 @@ impl Scene for FetchArgs {
             60 % of a processor.",
         legend: "times are 99th percentiles; wait: from when a notification was due to its start; lifetime: from there \
             to the confirm of its reply; once: the reply to notifications that were delivered only once; put off: \
-            deliveries that had waited too long, and were repeated later; send: from the write of a look-up to its \
-            answer; in flight: the largest number of look-ups without an answer; busiest: the look-ups of the busiest connection over the mean of the others'; shed: look-ups refused because too \
-            much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
+            deliveries that waited too long and came again later; send: from the write of a look-up to its answer; in \
+            flight: the largest number of look-ups without an answer; busiest: the look-ups of the busiest connection \
+            over the mean of the others'; shed: look-ups refused because too much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
             ended, and still there; CPU: of the service, in percent of a core; load: its threads that ran or could have \
             run, on average; broker and Redis: the embedded ones are threads of this process and not counted as the \
             service's; the load is a process of its own.",

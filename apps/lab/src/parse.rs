@@ -14,6 +14,12 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     seconds_up_to(3_653.0 * DAY_S, text)
 }
 
+/// A wait in milliseconds, up to an hour.
+pub(crate) fn wait_ms(text: &str) -> Option<u32> {
+    let wait = text.parse().ok();
+    wait.filter(|wait| (1..=3_600_000).contains(wait))
+}
+
 fn seconds_up_to(seconds_max: f64, text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()

@@ -80,8 +80,9 @@ impl Scene for RingArgs {
             1,024, one producer, 10 M messages, it took 468,863 messages a second blocking and 1,252,227 sleeping. A \
             second priority halved the first. Its fetcher then waited by spinning, with more such threads than \
             cores: idle, it used 60 % of a processor, and under load its threads kept each other from running.",
-        legend: "the rings are the lanes of a mailbox, which takes any number of senders (a `Producer`, for one sender, is faster); with several priorities: the round with the median ratio of the last rate to the first; LMAX: the last of \
-            four rounds; the others let its compiler come to rest.",
+        legend: "the rings are the lanes of a mailbox, which takes any number of senders (a `Producer`, for one \
+            sender, is faster); with several priorities: the round with the median ratio of the last rate to the first; \
+            LMAX: the last of four rounds; the others let its compiler come to rest.",
     };
     const REPORT: Calls = Calls {
         about: "four ways of waiting for a bounded ring",

@@ -257,9 +257,10 @@ enum Stage<A: Actor, M: 'static, R: 'static> {
 #[must_use = "nothing is asked before the future is polled"]
 pub struct AskFuture<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
-    stage: Stage<A, M, R>,
-    /// Ended until the slot is made: at the first poll, or in `begin_reserved`.
+    /// Ended until the slot is made: at the first poll, or in `begin_reserved`. Dropped before the stage: an unsent sender
+    /// would wake this task.
     receiver: oneshot::Receiver<R>,
+    stage: Stage<A, M, R>,
     deadline_ns: u64,
     /// Set when the ask first has to wait.
     alarm: Option<Alarm>,
@@ -338,13 +339,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         };
         pending.poll(context).map(|outcome| {
             self.stage = Stage::Settled;
-            outcome.map_err(|refused| {
-                // First: the unsent sender, dropped with the envelope, would wake this task.
-                self.receiver.close();
-                // SAFETY: the route made the envelope with these types.
-                let open = |it: Envelope| unsafe { it.open::<Payload<M, ReplySlot<R>>>() }.message;
-                refused.map(open).into()
-            })
+            outcome.map_err(|refused| refused.map(|envelope| self.take_message(envelope)).into())
         })
     }
 
@@ -353,15 +348,19 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         let Stage::Waiting(mut pending) = std::mem::replace(&mut self.stage, Stage::Settled) else {
             return None;
         };
-        // As in `poll_delivery`.
-        self.receiver.close();
         let envelope = if is_late {
             pending.give_up()
         } else {
             pending.take_back()
         };
+        Some(self.take_message(envelope))
+    }
+
+    /// The message of an envelope that was not accepted. The receiver ends first: the unsent sender would wake this task.
+    fn take_message(&mut self, envelope: Envelope) -> M {
+        self.receiver.close();
         // SAFETY: the route made the envelope with these types.
-        Some(unsafe { envelope.open::<Payload<M, ReplySlot<R>>>() }.message)
+        unsafe { envelope.open::<Payload<M, ReplySlot<R>>>() }.message
     }
 
     /// Gives up: a message that found no capacity comes back.
@@ -468,7 +467,5 @@ impl<A: Actor, M, R> Drop for AskFuture<A, M, R> {
     fn drop(&mut self) {
         self.release_alarm();
         self.forget();
-        // Before the stage, as in `poll_delivery`.
-        self.receiver.close();
     }
 }

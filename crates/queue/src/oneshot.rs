@@ -119,12 +119,13 @@ impl WakerCell {
 
 type WakerWords = (*mut (), *mut RawWakerVTable);
 
+fn words_of(waker: &Waker) -> WakerWords {
+    let vtable = ptr::from_ref(waker.vtable());
+    (waker.data().cast_mut(), vtable.cast_mut())
+}
+
 fn into_words(waker: Waker) -> WakerWords {
-    let waker = ManuallyDrop::new(waker);
-    (
-        waker.data().cast_mut(),
-        ptr::from_ref(waker.vtable()).cast_mut(),
-    )
+    words_of(&ManuallyDrop::new(waker))
 }
 
 /// # Safety
@@ -312,7 +313,7 @@ impl<T> Sender<T> {
         unsafe { Self::complete_slowly(pointer, bits) }
     }
 
-    /// The receiver is gone, has replaced its waker, or has just changed the state.
+    /// For a receiver that is gone or has replaced its waker, and for a state that has changed since it was loaded.
     ///
     /// # Safety
     /// As [`Sender::complete`].
@@ -399,12 +400,9 @@ impl<T> Receiver<T> {
 
     /// Stores the waker. `false` if the sender is done.
     fn register(&self, slot: &Slot<T>, state: u32, waker: &Waker) -> bool {
-        if state & WAKER != 0 {
-            // Rule 2: nobody writes a stored waker.
-            let (data, vtable) = slot.waker.words();
-            if ptr::eq(data, waker.data()) && ptr::eq(vtable, waker.vtable()) {
-                return true;
-            }
+        // Rule 2: nobody writes a stored waker.
+        if state & WAKER != 0 && slot.waker.words() == words_of(waker) {
+            return true;
         }
         // Cloned first: if that panics, nothing has changed.
         let waker = waker.clone();

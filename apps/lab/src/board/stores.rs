@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use super::show;
 use anyhow::{Context as _, Result};
 use freeboard::{
     System,
@@ -22,6 +21,8 @@ use freeboard::{
     redis_embedded::{EmbeddedOptions, RedisEmbedded},
     stream::{Retention, StreamOptions, StreamWriter},
 };
+
+use super::show;
 
 /// Between two turns of a thread.
 const TICK: Duration = Duration::from_millis(50);

@@ -9,7 +9,7 @@ use super::{
     plan::{Mode, Plan},
     step::{CURED, FAILING, Rate, Step},
 };
-use crate::{outputs::OutputArgs, usage::Usage};
+use crate::{outputs::OutputArgs, parse, usage::Usage};
 
 /// The original's users.
 const USERS: f64 = 2_000_000.0;
@@ -70,10 +70,10 @@ fn bound(text: &str) -> Result<Bound, String> {
 
 /// Milliseconds, or none.
 fn limit(text: &str) -> Result<Option<u32>, String> {
-    match text.parse() {
+    match parse::wait_ms(text) {
         _ if text == "none" => Ok(None),
-        Ok(limit @ 1..=3_600_000) => Ok(Some(limit)),
-        _ => Err("a limit is 1 to 3600000 milliseconds, or none".to_owned()),
+        Some(limit) => Ok(Some(limit)),
+        None => Err("a limit is 1 to 3600000 milliseconds, or none".to_owned()),
     }
 }
 

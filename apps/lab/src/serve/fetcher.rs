@@ -34,7 +34,7 @@ use freeboard_fetcher::{
 };
 
 use super::{HostArgs, announce, bound, metrics, metrics::answer};
-use crate::{board, figures::count, interrupt::Interrupt, real_backends, usage::Usage};
+use crate::{board, figures::count, interrupt::Interrupt, parse, real_backends, usage::Usage};
 use load::{Load, Stage};
 use page::Page;
 
@@ -137,8 +137,7 @@ pub(crate) struct FetcherArgs {
 }
 
 fn wait_max(text: &str) -> Result<u32, String> {
-    let limit = text.parse().ok().filter(|it| (1..=3_600_000).contains(it));
-    limit.ok_or_else(|| {
+    parse::wait_ms(text).ok_or_else(|| {
         "expected 1 to 3600000 milliseconds; without the option there is no limit".to_owned()
     })
 }
@@ -370,13 +369,12 @@ fn ending(done: &FetcherSnapshot, is_embedded: bool, broker: &dyn Broker) -> Str
         count(done.retried.wait),
         count(done.dead_lettered)
     );
-    let left = Queue::NOTIFICATIONS.map(|queue| {
+    let left_in = |queue| {
         let ledger = broker.ledger(queue);
-        ledger
-            .confirmed
-            .saturating_sub(ledger.acked + ledger.dead_lettered)
-    });
-    let left: u64 = left.iter().sum();
+        let settled = ledger.acked + ledger.dead_lettered;
+        ledger.confirmed.saturating_sub(settled)
+    };
+    let left: u64 = Queue::NOTIFICATIONS.into_iter().map(left_in).sum();
     if is_embedded && left > 0 {
         text += &format!(
             "; {} were left at the embedded broker, and end with it",

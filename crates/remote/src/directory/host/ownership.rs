@@ -109,8 +109,8 @@ impl<K: RemoteKey, A: Actor> Host<K, A> {
         }
     }
 
-    /// Reads the key of the lease that the entry names, which is this node's. The key is gone if the server has lost its data. Then
-    /// the entry is in a new bucket, and says nothing of the keepers in the old one.
+    /// Reads the key of this node's lease, which the entry names. If the server has lost its data, the key is gone. The entry
+    /// is in a new bucket then, and says nothing of the keepers in the old one.
     pub(super) fn check(
         &mut self,
         index: u32,
